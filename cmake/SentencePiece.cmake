@@ -15,7 +15,8 @@ add_custom_command(
   COMMENT "Building SentencePiece in ${COMERA_SENTENCEPIECE} (a minute, once)")
 add_custom_target(sentencepiece_build DEPENDS ${COMERA_SENTENCEPIECE}/complete)
 # These files include its headers. Everything else needs it only for the link, so it builds in parallel with the rooms.
-set_source_files_properties(lib/data/tokenizer/sentencepiece.cpp lib/data/tokenizer/tokenizer_train.cpp tests/data/sentencepiece_test.cpp
+set_source_files_properties(lib/data/tokenizer/sentencepiece.cpp lib/data/tokenizer/tokenizer_train.cpp
+  tests/data/sentencepiece_test.cpp
   PROPERTIES OBJECT_DEPENDS ${COMERA_SENTENCEPIECE}/complete)
 find_library(PROTOBUF_ARCHIVE libprotobuf.a REQUIRED)
 

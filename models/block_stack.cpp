@@ -11,7 +11,7 @@ using layers::Recompute;
 
 void drop(Walk& walk, Flow& flow) {
   walk.drop(flow.normed.tensor);
-  if (!flow.stream.empty()) walk.drop(flow.stream);
+  if (!flow.residual.empty()) walk.drop(flow.residual);
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ Flow BlockStack::forward(Pass& pass, Flow in, const KeyRanges& keys) {
     pass.walk.set_silent(observer && observer->enter(i));
     in = run(pass, i, in, keys);
     pass.walk.set_silent(false);
-    if (observer) observer->leave(i, in.normed.tensor, in.stream);
+    if (observer) observer->leave(i, in.normed.tensor, in.residual);
   }
   return in;
 }
@@ -46,7 +46,7 @@ Flow BlockStack::run(Pass& pass, std::size_t index, Flow in, const KeyRanges& ke
   if (runs_again(pass, index)) {
     inner.policy = pass.policy.discarding();
     kept_[index] = {{pass.walk.keep(in.normed.tensor), nullptr},
-                    in.stream.empty() ? Tensor{} : pass.walk.keep(in.stream)};
+                    in.residual.empty() ? Tensor{} : pass.walk.keep(in.residual)};
   }
   Flow out = blocks_[index]->forward(inner, in, keys);
   drop(pass.walk, in);

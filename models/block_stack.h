@@ -22,10 +22,10 @@ using layers::Walk;
 // The values between two blocks: the input of the next block and, for pre-LN, the residual stream (otherwise empty).
 struct Flow {
   Value normed;
-  Tensor stream;
+  Tensor residual;
 };
 struct FlowGradient {
-  Tensor normed, stream;
+  Tensor normed, residual;
 };
 
 // The range of keys that each query attends to, i32 [B, T] in device memory. Empty: from the first key, or to the last

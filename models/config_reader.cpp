@@ -25,13 +25,13 @@ std::string shown(const Json& value) {
   return printable(text.size() > 64 ? text.substr(0, 64) + "..." : text);
 }
 
-io::ChainSpec chain_of(const layers::TensorTrain& train) {
+io::ChainSpec chain_of(const layers::ChainParameters& weight) {
   io::ChainSpec chain;
-  chain.name = train.name;
-  chain.shape = {train.rows, train.columns};
-  chain.layout = train.layout;
-  chain.initial_ranks = train.initial_ranks;
-  chain.folded = train.folded;
+  chain.name = weight.name;
+  chain.shape = {weight.rows, weight.columns};
+  chain.layout = weight.layout;
+  chain.initial_ranks = weight.initial_ranks;
+  chain.folded = weight.folded;
   return chain;
 }
 
@@ -167,7 +167,7 @@ const char* torch_dtype(const layers::Model& model) {
 
 void write_forms(Json& config, const layers::Model& model) {
   io::ComeraBlock block;
-  for (const layers::TensorTrain& train : model.tensor_trains()) block.chains.push_back(chain_of(train));
+  for (const layers::ChainParameters& chain : model.chains()) block.chains.push_back(chain_of(chain));
   if (block.chains.empty()) return;
   if (std::isfinite(model.threshold())) block.threshold = model.threshold();
   config["comera"] = io::to_json(block);

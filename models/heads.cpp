@@ -252,9 +252,15 @@ class SentenceEmbedding final : public Head {
     Walk& walk = pass.walk;
     norm_ = walk.make_statistic("norm", {pass.sequences});
     embedding_ = walk.make("sentence_embedding", {pass.sequences, hidden_});
-    walk.run(pass.backend().pool_forward,
-             kernels::PoolForward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,
-                                  ids_of(lengths_), x.tensor.data, embedding_.data, norm_.data});
+    walk.run(pass.backend().pool_forward, kernels::PoolForward{.pooling = rules_.pooling,
+                                                               .normalise = rules_.normalise,
+                                                               .sequences = pass.sequences,
+                                                               .length = pass.length,
+                                                               .columns = hidden_,
+                                                               .lengths = ids_of(lengths_),
+                                                               .x = x.tensor.data,
+                                                               .y = embedding_.data,
+                                                               .norm = norm_.data});
     loss_.forward(pass, state, {embedding_, nullptr});
     if (pass.policy.saves()) return {};
     const Outputs outputs{{}, {}, walk.keep(x.tensor), embedding_};
@@ -269,9 +275,16 @@ class SentenceEmbedding final : public Head {
     if (loss_.active()) {
       Tensor d = walk.make("d_embedding", {pass.sequences, hidden_});
       loss_.backward(pass, d, false);
-      walk.run(pass.backend().pool_backward,
-               kernels::PoolBackward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,
-                                     ids_of(lengths_), embedding_.data, norm_.data, d.data, dx.data});
+      walk.run(pass.backend().pool_backward, kernels::PoolBackward{.pooling = rules_.pooling,
+                                                                   .normalise = rules_.normalise,
+                                                                   .sequences = pass.sequences,
+                                                                   .length = pass.length,
+                                                                   .columns = hidden_,
+                                                                   .lengths = ids_of(lengths_),
+                                                                   .y = embedding_.data,
+                                                                   .norm = norm_.data,
+                                                                   .dy = d.data,
+                                                                   .dx = dx.data});
       walk.drop(d);
     } else {
       walk.run(pass.backend().fill, kernels::Fill{dx.data, dx.bytes()});

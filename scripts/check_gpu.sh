@@ -55,7 +55,7 @@ check() { # NAME SECONDS COMMAND...
     say "- $name: FAILED (status $status) after $((SECONDS - start)) s"
     say '```'
     # After a fault of the GPU everything else fails too, so the first failures are shown.
-    grep -m 10 -E 'on cuda card: |on the GPU$' "$work/log" | tee -a "$report"
+    grep -m 10 -E 'on cuda gpu: |on the GPU$' "$work/log" | tee -a "$report"
     tail -n 30 "$work/log" | tee -a "$report"
     say '```'
   fi
@@ -186,10 +186,10 @@ say ""
 say "## Correct"
 say ""
 make_data
-export COMERA_REQUIRE_CARD=1 bin work
+export COMERA_REQUIRE_GPU=1 bin work
 export -f pinned_command pinned_run same_losses same_bytes_after_resume
 # Only the tests that need a GPU: the others run in every build.
-check kernels 240 env COMERA_COLUMN='cuda card' "$bin/test_kernels" '*backend*,*same bytes*'
+check kernels 240 env COMERA_COLUMN='cuda gpu' "$bin/test_kernels" '*backend*,*same bytes*'
 check models 120 "$bin/test_models" \
   'a step on a device*,bf16 streams*,TF32 products*,fp8 products*'
 check pinned-loss 120 same_losses fp32 1e-5 1e-2
@@ -222,7 +222,7 @@ if [ "${QUICK:-}" != 1 ]; then
   sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")
   if [ -x "$sanitizer" ]; then
     for tool in memcheck racecheck initcheck; do
-      check "$tool" 90 env COMERA_COLUMN='cuda card' "$sanitizer" --tool "$tool" --error-exitcode 9 \
+      check "$tool" 90 env COMERA_COLUMN='cuda gpu' "$sanitizer" --tool "$tool" --error-exitcode 9 \
         "$bin/test_kernels" '*backend*'
     done
   else

@@ -7,7 +7,8 @@ import re
 import sys
 
 # Measured times and rates, versions and dates.
-VARYING_KEY = re.compile(r"ms|seconds|_s$|time|date|version|commit|hours|per_second|host|pid|peak|rss|cpu|metrics_bytes|^checksum$")
+VARYING_KEY = re.compile(r"ms|seconds|_s$|time|date|version|commit|hours|per_second|host|pid|peak|rss|cpu|"
+                         r"metrics_bytes|^checksum$")
 VARYING_TEXT = [
     re.compile(rb"\b\d+(?:\.\d+)?(?:e[-+]\d+)? ?(?:ms|s|min|h|tok/s|tokens/s|GFLOP/s)\b"),
     re.compile(rb"comera \d+\.\d+\.\d+[^\n<]*"),

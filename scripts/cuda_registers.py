@@ -41,7 +41,7 @@ def short(names):
 
 
 def kernels_of(log):
-    """{(card, kernel): (registers, spilled bytes)}"""
+    """{(architecture, kernel): (registers, spilled bytes)}"""
     found, entry, spilled = [], None, 0
     for line in log.splitlines():
         if match := ENTRY.search(line):
@@ -52,28 +52,31 @@ def kernels_of(log):
             found.append((*entry, int(match.group(1)), spilled))
             entry = None
     names = short([mangled for mangled, *_ in found])
-    return {(card, name): (registers, spilled) for name, (_, card, registers, spilled) in zip(names, found)}
+    return {(architecture, name): (registers, spilled)
+            for name, (_, architecture, registers, spilled) in zip(names, found)}
 
 
 def read_table():
     lines = TABLE.read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t") for line in lines[2:]]
-    kernels = {(card, kernel): (int(registers), int(spilled)) for card, kernel, registers, spilled in rows}
+    kernels = {(architecture, kernel): (int(registers), int(spilled))
+               for architecture, kernel, registers, spilled in rows}
     return RELEASE.search(lines[0]).group(1), kernels
 
 
 def write_table(release, kernels):
-    rows = [f"{card}\t{kernel}\t{registers}\t{spilled}"
-            for (card, kernel), (registers, spilled) in sorted(kernels.items())]
+    rows = [f"{architecture}\t{kernel}\t{registers}\t{spilled}"
+            for (architecture, kernel), (registers, spilled) in sorted(kernels.items())]
     head = [f"# nvcc release {release}; written by scripts/cuda_registers.py --update",
-            "card\tkernel\tregisters\tspilled_bytes"]
+            "architecture\tkernel\tregisters\tspilled_bytes"]
     TABLE.write_text("\n".join(head + rows) + "\n", encoding="utf-8")
 
 
 def compare(release, kernels):
     known_release, known = read_table()
-    problems = [f"{kernel}: is not in {TABLE.name}" for card, kernel in kernels.keys() - known.keys()]
-    problems += [f"{kernel}: is in {TABLE.name} and was not compiled" for card, kernel in known.keys() - kernels.keys()]
+    problems = [f"{kernel}: is not in {TABLE.name}" for architecture, kernel in kernels.keys() - known.keys()]
+    problems += [f"{kernel}: is in {TABLE.name} and was not compiled"
+                 for architecture, kernel in known.keys() - kernels.keys()]
     for key in kernels.keys() & known.keys():
         (registers, spilled), (old, old_spilled) = kernels[key], known[key]
         if spilled != old_spilled or (release == known_release and registers != old):

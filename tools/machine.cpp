@@ -23,44 +23,44 @@ const kernels::Backend& cpu_or_reference(const OptionValues& values, const std::
 }
 
 // The number behind "cuda:", or 0.
-int card_of(const std::string& device) {
+int gpu_of(const std::string& device) {
   const std::string digits = device.size() > 5 ? device.substr(5) : "0";
-  int card = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), card);
+  int gpu = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), gpu);
   if ((device.size() > 4 && device[4] != ':') || error != std::errc{} || end != digits.data() + digits.size() ||
-      card < 0)
+      gpu < 0)
     fail_input(
         "[device] --device {}: want cuda or cuda:N with the number of a GPU; comera --version --device cuda lists "
         "them",
         device);
-  return card;
+  return gpu;
 }
 
-const kernels::CudaDevice& usable(const std::vector<kernels::CudaDevice>& cards, int card) {
-  if (card >= static_cast<int>(cards.size()))
-    fail_input("[device] --device cuda:{}: this machine has {} GPU{}, numbered from 0; use --device cuda:{}", card,
-               cards.size(), cards.size() == 1 ? "" : "s", cards.size() - 1);
-  const kernels::CudaDevice& found = cards[static_cast<std::size_t>(card)];
+const kernels::CudaDevice& usable(const std::vector<kernels::CudaDevice>& gpus, int gpu) {
+  if (gpu >= static_cast<int>(gpus.size()))
+    fail_input("[device] --device cuda:{}: this machine has {} GPU{}, numbered from 0; use --device cuda:{}", gpu,
+               gpus.size(), gpus.size() == 1 ? "" : "s", gpus.size() - 1);
+  const kernels::CudaDevice& found = gpus[static_cast<std::size_t>(gpu)];
   if (10 * found.major + found.minor < kernels::least_capability)
     fail_input(
         "[device] cuda:{} is {} of compute capability {}.{}; the kernels need {}.{} or newer; use another GPU, or "
         "--device cpu",
-        card, found.name, found.major, found.minor, kernels::least_capability / 10, kernels::least_capability % 10);
+        gpu, found.name, found.major, found.minor, kernels::least_capability / 10, kernels::least_capability % 10);
   return found;
 }
 
 kernels::CudaDevice open_cuda(const std::string& device, OpenMachine& open) {
-  const int card = card_of(device);
-  std::vector<kernels::CudaDevice> cards;
-  const kernels::CudaState state = kernels::cuda_devices(cards);
+  const int gpu = gpu_of(device);
+  std::vector<kernels::CudaDevice> gpus;
+  const kernels::CudaState state = kernels::cuda_devices(gpus);
   if (state != kernels::CudaState::ready) fail_input("[device] {}", kernels::sentence_of(state));
-  const kernels::CudaDevice& found = usable(cards, card);
+  const kernels::CudaDevice& found = usable(gpus, gpu);
   std::string error;
   const kernels::Backend* backend = kernels::cuda_backend(&error);
   if (!backend) fail_input("[device] {}", error);
   void* stream = nullptr;
-  if (backend->device.open(card, &stream) != kernels::Status::ok)
-    fail_input("[device] cuda:{} does not start: {}; check nvidia-smi, or use --device cpu", card,
+  if (backend->device.open(gpu, &stream) != kernels::Status::ok)
+    fail_input("[device] cuda:{} does not start: {}; check nvidia-smi, or use --device cpu", gpu,
                backend->device.failure());
   open.stream = {stream, backend->device.close};
   open.machine.backend = backend;
@@ -118,18 +118,18 @@ std::vector<Option> precision_options() {
 
 OpenMachine open_machine(const OptionValues& values, const std::string& dtype, const std::string& isa) {
   OpenMachine open;
-  std::optional<kernels::CudaDevice> card;
+  std::optional<kernels::CudaDevice> gpu;
   const std::string& device = values.text("device");
   open.threads = start_pool(values.has("threads") ? static_cast<int>(values.integer("threads")) : cpu_count());
   if (device.starts_with("cuda")) {
-    card = open_cuda(device, open);
+    gpu = open_cuda(device, open);
   } else if (device == "cpu" || device == "reference") {
     open.machine.backend = &cpu_or_reference(values, isa.empty() ? values.text("isa") : isa);
     open.machine.stream = open.threads.get();
   } else {
     fail_input("[device] --device {}: want cpu, cuda, cuda:N or reference", device);
   }
-  plan::set_precision(open.machine, dtype, card ? &*card : nullptr);
+  plan::set_precision(open.machine, dtype, gpu ? &*gpu : nullptr);
   return open;
 }
 

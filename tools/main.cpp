@@ -1,3 +1,4 @@
+// The entry of the program.
 #include <csignal>
 
 #include "tools/program.h"

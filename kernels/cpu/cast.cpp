@@ -1,3 +1,4 @@
+// Copies of parameters in the activation dtype.
 #include "kernels/cast.h"
 
 #include <cstring>

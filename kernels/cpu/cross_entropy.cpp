@@ -1,3 +1,4 @@
+// Cross-entropy over chunks of the vocabulary.
 #include "kernels/cross_entropy.h"
 
 #include <cmath>

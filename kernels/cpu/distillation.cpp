@@ -1,3 +1,4 @@
+// Losses against a teacher: distances of vectors, divergence of distributions.
 #include "kernels/distillation.h"
 
 #include <cmath>

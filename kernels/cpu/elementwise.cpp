@@ -1,3 +1,4 @@
+// Activations, gated products, sums and scalings.
 #include "kernels/elementwise.h"
 
 #include <cstring>

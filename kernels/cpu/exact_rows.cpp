@@ -1,3 +1,4 @@
+// Rows of a table that are stored as they are.
 #include "kernels/exact_rows.h"
 
 #include <cstring>

@@ -19,7 +19,15 @@ constexpr std::int64_t small_result = 1 << 17;  // floats; smaller gradients are
 
 Status run_forward(const Context& context, const LinearForward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const Factors factors{a.tokens, a.out, a.in, f32(a.x), a.ldx, false, f32(a.weight), a.out, false};
+  const Factors factors{.m = a.tokens,
+                        .n = a.out,
+                        .k = a.in,
+                        .a = f32(a.x),
+                        .lda = a.ldx,
+                        .transpose_a = false,
+                        .b = f32(a.weight),
+                        .ldb = a.out,
+                        .transpose_b = false};
   for_each_tile(context, factors, [&](const Tile& t, const float* product) {
     const std::int64_t at = t.row * a.ldy + t.column;
     const float* bias = a.bias ? f32(a.bias) + t.column : nullptr;
@@ -79,7 +87,15 @@ Status run_backward(const Context& context, const LinearBackward& a) {
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
   if (a.d_bias || a.activation != Activation::none) backward_rows(context, a);
   if (!a.dx) return Status::ok;
-  const Factors factors{a.tokens, a.in, a.out, f32(a.dy), a.lddy, false, f32(a.weight), a.out, true};
+  const Factors factors{.m = a.tokens,
+                        .n = a.in,
+                        .k = a.out,
+                        .a = f32(a.dy),
+                        .lda = a.lddy,
+                        .transpose_a = false,
+                        .b = f32(a.weight),
+                        .ldb = a.out,
+                        .transpose_b = true};
   for_each_tile(context, factors,
                 [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate_dx, f32(a.dx), a.lddx); });
   return Status::ok;
@@ -117,7 +133,15 @@ void product_by_groups(const Context& context, const Product& a) {
 
 Status run_matmul(const Context& context, const MatMul& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const Factors factors{a.m, a.n, a.k, f32(a.a), a.lda, a.transpose_a, f32(a.b), a.ldb, a.transpose_b};
+  const Factors factors{.m = a.m,
+                        .n = a.n,
+                        .k = a.k,
+                        .a = f32(a.a),
+                        .lda = a.lda,
+                        .transpose_a = a.transpose_a,
+                        .b = f32(a.b),
+                        .ldb = a.ldb,
+                        .transpose_b = a.transpose_b};
   for_each_tile(context, factors,
                 [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate, f32(a.c), a.ldc); });
   return Status::ok;
@@ -137,7 +161,15 @@ Status run_product(const Context& context, const Product& a) {
     product_by_groups(context, a);
     return Status::ok;
   }
-  const Factors factors{a.in, a.out, a.tokens, f32(a.x), a.ldx, true, f32(a.g), a.ldg, false};
+  const Factors factors{.m = a.in,
+                        .n = a.out,
+                        .k = a.tokens,
+                        .a = f32(a.x),
+                        .lda = a.ldx,
+                        .transpose_a = true,
+                        .b = f32(a.g),
+                        .ldb = a.ldg,
+                        .transpose_b = false};
   for_each_tile(context, factors,
                 [&](const Tile& t, const float* product) { add_tile(t, product, true, f32(a.result), a.ld_result); });
   return Status::ok;

@@ -1,3 +1,4 @@
+// AdamW, and the sums of squares that clipping needs.
 #include "kernels/optimizer.h"
 
 #include "kernels/cpu/common/many_tensors.h"

@@ -1,3 +1,4 @@
+// Rotary position embedding.
 #include "kernels/rotary.h"
 
 #include "kernels/cpu/common/simd.h"

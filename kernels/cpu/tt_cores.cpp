@@ -19,13 +19,13 @@ namespace {
 constexpr std::int64_t largest_lanes = 8;
 
 // One factor: cores first .. first + d - 1 of the matrix.
-struct Half {
+struct Factor {
   const TtMatrix& t;
   bool is_right;
   int d, first;
   std::int64_t lead;
 
-  Half(const TtMatrix& t, bool is_right)
+  Factor(const TtMatrix& t, bool is_right)
       : t(t),
         is_right(is_right),
         d(is_right ? t.e : t.d),
@@ -45,7 +45,7 @@ struct Half {
 float masked(float value, double threshold) { return value > threshold ? value : 0; }
 
 // The core times its masked diagonal.
-void mask_core(const Half& h, int i, float* out) {
+void mask_core(const Factor& h, int i, float* out) {
   const float *core = h.core(i), *diagonal = h.diagonal(i);
   const std::int64_t rows = h.bond(i) * h.mode(i), columns = h.bond(i + 1);
   if (!diagonal) return copy_block(1, rows * columns, core, 0, out, 0);
@@ -56,7 +56,7 @@ void mask_core(const Half& h, int i, float* out) {
 }
 
 // Memory of a factor: masked cores and partial products; for the backward also their gradients.
-struct HalfMemory {
+struct FactorMemory {
   float* core[max_cores] = {};
   // partial[i] is the product of the first i cores, [rows(i), bond(i)]; partial[1] is the first core itself.
   float* partial[max_cores] = {};
@@ -64,7 +64,7 @@ struct HalfMemory {
   float* d_core = nullptr;
   float* transposed = nullptr;  // a masked core
 
-  HalfMemory(const Half& h, bool backward, Workspace& workspace) {
+  FactorMemory(const Factor& h, bool backward, Workspace& workspace) {
     std::int64_t largest_core = 0;
     for (int i = 0; i < h.d; ++i) {
       core[i] = workspace.floats(h.core_size(i));
@@ -83,7 +83,7 @@ struct HalfMemory {
 };
 
 // Computes the masked cores, and the partial products of the first 1 .. last cores.
-void contract(const Half& h, const HalfMemory& memory, int last) {
+void contract(const Factor& h, const FactorMemory& memory, int last) {
   for (int i = 0; i < h.d; ++i) mask_core(h, i, memory.core[i]);
   for (int i = 1; i <= last; ++i) {
     const std::int64_t rows = i == 1 ? h.lead : h.rows(i - 1), inner = h.bond(i - 1),
@@ -137,8 +137,8 @@ void write_right(const TtMatrix& t, const float* stored) {
     for (std::int64_t i = 0; i < rank; ++i) right[i * columns + t.gauge[r]] = i == r ? 1 : 0;
 }
 
-void merge_half(const Half& h, Workspace workspace) {
-  const HalfMemory memory(h, false, workspace);
+void merge_factor(const Factor& h, Workspace workspace) {
+  const FactorMemory memory(h, false, workspace);
   contract(h, memory, h.d);
   if (h.is_right) return write_right(h.t, memory.partial[h.d]);
   const std::int64_t rank = h.t.ranks[h.t.d], padding = padded_rank(rank) - rank;
@@ -150,7 +150,7 @@ void merge_half(const Half& h, Workspace workspace) {
 }
 
 // Converts the gradient of a masked core into gradients of the core and of its diagonal.
-void unmask_gradient(const Half& h, int i, const float* gradient) {
+void unmask_gradient(const Factor& h, int i, const float* gradient) {
   const std::int64_t rows = h.bond(i) * h.mode(i), columns = h.bond(i + 1);
   const float *core = h.core(i), *diagonal = h.diagonal(i);
   float *d_core = h.d_core(i), *d_diagonal = h.d_diagonal(i);
@@ -166,8 +166,8 @@ void unmask_gradient(const Half& h, int i, const float* gradient) {
   }
 }
 
-void merge_half_backward(const Half& h, Workspace workspace) {
-  const HalfMemory memory(h, true, workspace);
+void merge_factor_backward(const Factor& h, Workspace workspace) {
+  const FactorMemory memory(h, true, workspace);
   contract(h, memory, h.d - 1);
   float* d_partial = memory.d_partial[0];
   float* d_before = memory.d_partial[1];
@@ -195,16 +195,16 @@ void merge_half_backward(const Half& h, Workspace workspace) {
   unmask_gradient(h, 0, d_partial);
 }
 
-std::size_t half_bytes(const Half& h, bool backward) {
+std::size_t factor_bytes(const Factor& h, bool backward) {
   Workspace counter(nullptr);
-  const HalfMemory memory(h, backward, counter);
+  const FactorMemory memory(h, backward, counter);
   return counter.used();
 }
 
 std::size_t lane_bytes(const TtMatrix* matrices, int count, bool backward) {
   std::size_t most = 0;
   for (int i = 0; i < count; ++i)
-    for (bool is_right : {false, true}) most = max(most, half_bytes(Half(matrices[i], is_right), backward));
+    for (bool is_right : {false, true}) most = max(most, factor_bytes(Factor(matrices[i], is_right), backward));
   return most;
 }
 std::int64_t lanes_of(int count) { return min<std::int64_t>(largest_lanes, 2 * count); }
@@ -217,29 +217,29 @@ std::size_t merge_backward_workspace(const Context&, const TtMergeBackward& a) {
 }
 
 template <class Run>
-void for_each_half(const Context& context, const TtMatrix* matrices, int count, bool backward, Run run) {
+void for_each_factor(const Context& context, const TtMatrix* matrices, int count, bool backward, Run run) {
   const std::int64_t lanes = lanes_of(count);
   const std::size_t bytes = lane_bytes(matrices, count, backward);
   parallel_for(context, lanes, [&](std::int64_t lane) {
     char* memory = static_cast<char*>(context.workspace) + static_cast<std::size_t>(lane) * bytes;
-    for (std::int64_t half = lane; half < 2 * count; half += lanes)
-      run(Half(matrices[half / 2], half % 2 != 0), Workspace(memory));
+    for (std::int64_t factor = lane; factor < 2 * count; factor += lanes)
+      run(Factor(matrices[factor / 2], factor % 2 != 0), Workspace(memory));
   });
 }
 
 Status run_merge(const Context& context, const TtMerge& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < merge_workspace(context, a)) return Status::workspace_too_small;
-  for_each_half(context, a.matrices, a.count, false,
-                [](const Half& h, Workspace workspace) { merge_half(h, workspace); });
+  for_each_factor(context, a.matrices, a.count, false,
+                  [](const Factor& h, Workspace workspace) { merge_factor(h, workspace); });
   return Status::ok;
 }
 
 Status run_merge_backward(const Context& context, const TtMergeBackward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < merge_backward_workspace(context, a)) return Status::workspace_too_small;
-  for_each_half(context, a.matrices, a.count, true,
-                [](const Half& h, Workspace workspace) { merge_half_backward(h, workspace); });
+  for_each_factor(context, a.matrices, a.count, true,
+                  [](const Factor& h, Workspace workspace) { merge_factor_backward(h, workspace); });
   return Status::ok;
 }
 

@@ -180,8 +180,9 @@ void backward_output(const TtLinearBackward& a, int i, const BackwardMemory& mem
     if (first) std::memset(d_bias + j, 0, static_cast<std::size_t>(columns) * sizeof(float));
     start_rows<Act>({rows, columns}, f32(o.dy) + row * o.ldy + j, o.ldy, pre, o.pre ? o.ldy : columns, d_pre, columns,
                     d_bias + j);
-    SmallGemm({rows, o.rank, columns, columns, o.rank, a.width, j > 0})(d_pre, memory.right_transposed[i] + j * o.rank,
-                                                                        u1);
+    SmallGemm(
+        {.m = rows, .n = o.rank, .k = columns, .lda = columns, .ldb = o.rank, .ldc = a.width, .accumulate = j > 0})(
+        d_pre, memory.right_transposed[i] + j * o.rank, u1);
     SmallGemm({o.rank, columns, rows, a.width, columns, columns, !first, true})(t1, d_pre, d_right + j * o.rank);
   }
 }

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t blocks_of_tile = 4;
 
 // One factor: cores first .. last - 1.
-struct Half {
+struct Factor {
   const TtmTable& t;
   int first, last;
 
@@ -29,8 +29,8 @@ struct Half {
   std::int64_t tail(int k) const { return t.column_modes[k] * t.ranks[k + 1]; }  // n r'
   const float* diagonal(int k) const { return k + 1 < t.d ? f32(t.diagonals[k]) : nullptr; }
 };
-Half left_half(const TtmTable& t) { return {t, 0, t.cut}; }
-Half right_half(const TtmTable& t) { return {t, t.cut, t.d}; }
+Factor left_factor(const TtmTable& t) { return {t, 0, t.cut}; }
+Factor right_factor(const TtmTable& t) { return {t, t.cut, t.d}; }
 
 struct Memory {
   float* core[max_cores];        // F~_k
@@ -39,7 +39,7 @@ struct Memory {
   float* d_core[max_cores];      // backward
   float* d_partial[max_cores];   // backward; the last one is the gradient of the factor
 
-  Memory(Workspace& workspace, const Half& h, bool backward) {
+  Memory(Workspace& workspace, const Factor& h, bool backward) {
     for (int k = h.first; k < h.last; ++k) {
       core[k] = workspace.floats(h.core(k));
       partial[k] = k + 1 < h.last ? workspace.floats(h.partial(k)) : nullptr;
@@ -56,7 +56,7 @@ struct BondMask {
   Mask alive;
   F factor;
   template <class Lanes>
-  BondMask(const Half& h, int k, std::int64_t j, Lanes lanes) {
+  BondMask(const Factor& h, int k, std::int64_t j, Lanes lanes) {
     const float* diagonal = h.diagonal(k);
     const F d = diagonal ? load(diagonal + j, lanes) : set(1.0f);
     alive = set(diagonal ? not_above(h.t.threshold) : 0.0f) < d;
@@ -64,7 +64,7 @@ struct BondMask {
   }
 };
 
-void mask_cores(const Context& context, const Half& h, const Memory& memory) {
+void mask_cores(const Context& context, const Factor& h, const Memory& memory) {
   parallel_for(context, h.last - h.first, [&](std::int64_t tile) {
     const int k = h.first + static_cast<int>(tile);
     const std::int64_t rank = h.t.ranks[k + 1], rows = h.core(k) / max<std::int64_t>(rank, 1);
@@ -77,7 +77,7 @@ void mask_cores(const Context& context, const Half& h, const Memory& memory) {
 }
 
 // Converts between [r_0, m, (n r)] and [m, r_0, (n r)].
-void swap_first(const Half& h, const float* from, float* to, bool back) {
+void swap_first(const Factor& h, const float* from, float* to, bool back) {
   const std::int64_t r0 = h.open_rank(), m = h.t.row_modes[h.first], tail = h.tail(h.first);
   for (std::int64_t a = 0; a < r0; ++a)
     for (std::int64_t i = 0; i < m; ++i) {
@@ -87,7 +87,7 @@ void swap_first(const Half& h, const float* from, float* to, bool back) {
 }
 
 // Computes P_first .. P_{end - 1}.
-void multiply(const Context& context, const Half& h, const Memory& memory, int end) {
+void multiply(const Context& context, const Factor& h, const Memory& memory, int end) {
   swap_first(h, memory.core[h.first], memory.partial[h.first], false);
   for (int k = h.first + 1; k < end; ++k) {
     const std::int64_t m = h.t.row_modes[k], a = h.t.ranks[k], c = h.columns(k - 1), tail = h.tail(k),
@@ -102,16 +102,16 @@ void multiply(const Context& context, const Half& h, const Memory& memory, int e
   }
 }
 
-void merge_half(const Context& context, const Half& h, Memory memory, float* half) {
-  memory.partial[h.last - 1] = half;
+void merge_factor(const Context& context, const Factor& h, Memory memory, float* factor) {
+  memory.partial[h.last - 1] = factor;
   mask_cores(context, h, memory);
   multiply(context, h, memory, h.last);
 }
 
 std::size_t merge_workspace(const Context&, const TtmMerge& a) {
   Workspace workspace(nullptr);
-  Memory(workspace, left_half(*a.table), false);
-  Memory(workspace, right_half(*a.table), false);
+  Memory(workspace, left_factor(*a.table), false);
+  Memory(workspace, right_factor(*a.table), false);
   return workspace.used();
 }
 
@@ -120,17 +120,17 @@ Status run(const Context& context, const TtmMerge& a) {
   if (context.workspace_bytes < merge_workspace(context, a)) return Status::workspace_too_small;
   const TtmTable& t = *a.table;
   Workspace workspace(context.workspace);
-  const Memory left(workspace, left_half(t), false), right(workspace, right_half(t), false);
-  merge_half(context, left_half(t), left, f32(t.left));
+  const Memory left(workspace, left_factor(t), false), right(workspace, right_factor(t), false);
+  merge_factor(context, left_factor(t), left, f32(t.left));
   if (t.cut < t.d)
-    merge_half(context, right_half(t), right, f32(t.right));
+    merge_factor(context, right_factor(t), right, f32(t.right));
   else
     *f32(t.right) = 1;
   return Status::ok;
 }
 
 // dF~_k[a, m, n r'] = sum over M, C of P_{k-1}[M, C, a] dP_k[(M, m), C, n r']
-void core_gradient(const Context& context, const Half& h, const Memory& memory, int k) {
+void core_gradient(const Context& context, const Factor& h, const Memory& memory, int k) {
   const std::int64_t m = h.t.row_modes[k], a = h.t.ranks[k], c = h.columns(k - 1), tail = h.tail(k),
                      before = h.rows(k - 1);
   parallel_for(context, m, [&](std::int64_t i) {
@@ -140,7 +140,7 @@ void core_gradient(const Context& context, const Half& h, const Memory& memory, 
 }
 
 // dP_{k-1}[M, C, a] = sum over m, n r' of dP_k[(M, m), C, n r'] F~_k[a, m, n r']
-void partial_gradient(const Context& context, const Half& h, const Memory& memory, int k) {
+void partial_gradient(const Context& context, const Factor& h, const Memory& memory, int k) {
   const std::int64_t m = h.t.row_modes[k], a = h.t.ranks[k], c = h.columns(k - 1), tail = h.tail(k);
   transpose(a, m * tail, memory.core[k], m * tail, memory.transposed[k], a);
   parallel_for(context, h.rows(k - 1), [&](std::int64_t row) {
@@ -150,7 +150,7 @@ void partial_gradient(const Context& context, const Half& h, const Memory& memor
 }
 
 // d_core += dF~ D~; d_diagonal[j] += [D_j > threshold] sum dF~[.., j] F[.., j]
-void unmask(const Half& h, const Memory& memory, int k) {
+void unmask(const Factor& h, const Memory& memory, int k) {
   const std::int64_t rank = h.t.ranks[k + 1], rows = h.core(k) / max<std::int64_t>(rank, 1);
   float *d_core = f32(h.t.d_cores[k]), *d_diagonal = h.diagonal(k) ? f32(h.t.d_diagonals[k]) : nullptr;
   const float *gradient = memory.d_core[k], *core = f32(h.t.cores[k]);
@@ -166,8 +166,8 @@ void unmask(const Half& h, const Memory& memory, int k) {
   });
 }
 
-void half_backward(const Context& context, const Half& h, Memory memory, const float* d_half) {
-  memory.d_partial[h.last - 1] = const_cast<float*>(d_half);  // read only
+void factor_backward(const Context& context, const Factor& h, Memory memory, const float* d_factor) {
+  memory.d_partial[h.last - 1] = const_cast<float*>(d_factor);  // read only
   mask_cores(context, h, memory);
   if (h.last - h.first > 1) multiply(context, h, memory, h.last - 1);
   for (int k = h.last - 1; k > h.first; --k) {
@@ -181,8 +181,8 @@ void half_backward(const Context& context, const Half& h, Memory memory, const f
 
 std::size_t backward_workspace(const Context&, const TtmMergeBackward& a) {
   Workspace workspace(nullptr);
-  Memory(workspace, left_half(*a.table), true);
-  Memory(workspace, right_half(*a.table), true);
+  Memory(workspace, left_factor(*a.table), true);
+  Memory(workspace, right_factor(*a.table), true);
   return workspace.used();
 }
 
@@ -191,9 +191,9 @@ Status run(const Context& context, const TtmMergeBackward& a) {
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
   const TtmTable& t = *a.table;
   Workspace workspace(context.workspace);
-  const Memory left(workspace, left_half(t), true), right(workspace, right_half(t), true);
-  half_backward(context, left_half(t), left, f32(t.d_left));
-  if (t.cut < t.d) half_backward(context, right_half(t), right, f32(t.d_right));
+  const Memory left(workspace, left_factor(t), true), right(workspace, right_factor(t), true);
+  factor_backward(context, left_factor(t), left, f32(t.d_left));
+  if (t.cut < t.d) factor_backward(context, right_factor(t), right, f32(t.d_right));
   return Status::ok;
 }
 

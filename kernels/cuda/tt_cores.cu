@@ -66,12 +66,12 @@ struct FrameItem {
 };
 
 template <class T, int capacity>
-__global__ void frame_halves(const __grid_constant__ Batch<FrameItem<T>, capacity> batch) {
+__global__ void frame_factors(const __grid_constant__ Batch<FrameItem<T>, capacity> batch) {
   const FrameItem<T>& item = batch.item[item_of_block(batch)];
   item.write(static_cast<std::int64_t>(blockIdx.x - item.first_block) * threads + threadIdx.x);
 }
 
-void add_cores(Half<TtPlace>& h, const TtMatrix& t, int first, int count) {
+void add_cores(Factor<TtPlace>& h, const TtMatrix& t, int first, int count) {
   h.count = count, h.threshold = t.threshold;
   for (int i = 0; i <= count; ++i) h.rank[i] = t.ranks[first + i];
   for (int i = 0; i < count; ++i) {
@@ -84,42 +84,42 @@ void add_cores(Half<TtPlace>& h, const TtMatrix& t, int first, int count) {
   }
 }
 
-Half<TtPlace> left_half(const TtMatrix& t) {
-  Half<TtPlace> h;
+Factor<TtPlace> left_factor(const TtMatrix& t) {
+  Factor<TtPlace> h;
   add_cores(h, t, 0, t.d);
-  h.half = t.left, h.d_half = static_cast<const float*>(t.d_left);
+  h.factor = t.left, h.d_factor = static_cast<const float*>(t.d_left);
   h.place.order = t.order, h.place.ld = t.ld_left, h.place.rank = static_cast<int>(t.ranks[t.d]);
   return h;
 }
 
-Half<TtPlace> right_half(const TtMatrix& t, std::int32_t* stored) {
-  Half<TtPlace> h;
+Factor<TtPlace> right_factor(const TtMatrix& t, std::int32_t* stored) {
+  Factor<TtPlace> h;
   add_cores(h, t, t.d, t.e);
-  h.half = t.right, h.d_half = static_cast<const float*>(t.d_right);
+  h.factor = t.right, h.d_factor = static_cast<const float*>(t.d_right);
   if (t.gauge) h.place.stored = stored;
   h.place.stored_columns = static_cast<int>(stored_columns_of(t)), h.place.columns = static_cast<int>(columns_of(t));
   return h;
 }
 
 // The left and right factors of all matrices and their workspace. The columns of a gauge are found again at each call.
-struct Halves {
-  std::vector<Half<TtPlace>> halves;
+struct Factors {
+  std::vector<Factor<TtPlace>> factors;
   std::vector<GaugeItem> gauges;
-  std::vector<HalfSteps<TtPlace>> steps;
+  std::vector<FactorSteps<TtPlace>> steps;
   Parts parts;
 
-  Halves(const TtMatrix* matrices, int count, bool backward, void* workspace) : parts(workspace) {
+  Factors(const TtMatrix* matrices, int count, bool backward, void* workspace) : parts(workspace) {
     for (int i = 0; i < count; ++i) {
       const TtMatrix& t = matrices[i];
       std::int32_t* const stored = t.e == 1 ? parts.take<std::int32_t>(stored_columns_of(t)) : nullptr;
-      halves.push_back(left_half(t));
-      halves.push_back(right_half(t, stored));
+      factors.push_back(left_factor(t));
+      factors.push_back(right_factor(t, stored));
       if (!t.gauge) continue;
       const int columns = static_cast<int>(columns_of(t));
       gauges.push_back({t.gauge, stored, static_cast<int>(t.ranks[t.d]), columns,
                         static_cast<unsigned>(blocks_for(columns, threads))});
     }
-    for (const Half<TtPlace>& h : halves) steps.emplace_back(h, backward, parts);
+    for (const Factor<TtPlace>& h : factors) steps.emplace_back(h, backward, parts);
   }
   Status find_columns(const Context& context) const {
     return launch_batches(context, gauges, threads, find_stored_columns<few_items>,
@@ -140,30 +140,31 @@ Status frame(const Context& context, const TtMerge& a) {
     f.blocks = static_cast<unsigned>(blocks_for(f.left_count() + f.right_count() + f.unit_count(), threads));
     items.push_back(f);
   }
-  return launch_batches(context, items, threads, frame_halves<T, few_items>, frame_halves<T, many_items<FrameItem<T>>>);
+  return launch_batches(context, items, threads, frame_factors<T, few_items>,
+                        frame_factors<T, many_items<FrameItem<T>>>);
 }
 
 std::size_t workspace_bytes(const Context&, const TtMerge& a) {
-  return Halves(a.matrices, a.count, false, nullptr).parts.bytes();
+  return Factors(a.matrices, a.count, false, nullptr).parts.bytes();
 }
 std::size_t workspace_bytes(const Context&, const TtMergeBackward& a) {
-  return Halves(a.matrices, a.count, true, nullptr).parts.bytes();
+  return Factors(a.matrices, a.count, true, nullptr).parts.bytes();
 }
 
 Status run(const Context& context, const TtMerge& a) {
-  const Halves all(a.matrices, a.count, false, context.workspace);
+  const Factors all(a.matrices, a.count, false, context.workspace);
   Status status = all.find_columns(context);
   return with_element(context, [&](auto element) {
     using T = decltype(element);
     if (status == Status::ok) status = frame<T>(context, a);
-    return status == Status::ok ? merge_halves<T>(context, all.steps) : status;
+    return status == Status::ok ? merge_factors<T>(context, all.steps) : status;
   });
 }
 
 Status run(const Context& context, const TtMergeBackward& a) {
-  const Halves all(a.matrices, a.count, true, context.workspace);
+  const Factors all(a.matrices, a.count, true, context.workspace);
   const Status status = all.find_columns(context);
-  return status == Status::ok ? merge_halves_backward(context, all.steps) : status;
+  return status == Status::ok ? merge_factors_backward(context, all.steps) : status;
 }
 
 }  // namespace

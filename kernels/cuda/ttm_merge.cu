@@ -25,8 +25,8 @@ struct TtmPlace {
   }
 };
 
-Half<TtmPlace> half_of(const TtmTable& t, int first, int last) {
-  Half<TtmPlace> h;
+Factor<TtmPlace> factor_of(const TtmTable& t, int first, int last) {
+  Factor<TtmPlace> h;
   h.count = last - first, h.threshold = t.threshold;
   for (int i = 0; i <= h.count; ++i) h.rank[i] = t.ranks[first + i];
   for (int i = 0; i < h.count; ++i) {
@@ -44,19 +44,19 @@ Half<TtmPlace> half_of(const TtmTable& t, int first, int last) {
 }
 
 // The right factor of a table with one core is 1.
-struct Halves {
-  std::vector<Half<TtmPlace>> halves;
-  std::vector<HalfSteps<TtmPlace>> steps;
+struct Factors {
+  std::vector<Factor<TtmPlace>> factors;
+  std::vector<FactorSteps<TtmPlace>> steps;
   Parts parts;
 
-  Halves(const TtmTable& t, bool backward, void* workspace) : parts(workspace) {
-    halves.push_back(half_of(t, 0, t.cut));
-    halves.back().half = t.left, halves.back().d_half = static_cast<const float*>(t.d_left);
+  Factors(const TtmTable& t, bool backward, void* workspace) : parts(workspace) {
+    factors.push_back(factor_of(t, 0, t.cut));
+    factors.back().factor = t.left, factors.back().d_factor = static_cast<const float*>(t.d_left);
     if (t.cut < t.d) {
-      halves.push_back(half_of(t, t.cut, t.d));
-      halves.back().half = t.right, halves.back().d_half = static_cast<const float*>(t.d_right);
+      factors.push_back(factor_of(t, t.cut, t.d));
+      factors.back().factor = t.right, factors.back().d_factor = static_cast<const float*>(t.d_right);
     }
-    for (const Half<TtmPlace>& h : halves) steps.emplace_back(h, backward, parts);
+    for (const Factor<TtmPlace>& h : factors) steps.emplace_back(h, backward, parts);
   }
 };
 
@@ -66,23 +66,23 @@ __global__ void write_one(T* to) {
 }
 
 std::size_t workspace_bytes(const Context&, const TtmMerge& a) {
-  return Halves(*a.table, false, nullptr).parts.bytes();
+  return Factors(*a.table, false, nullptr).parts.bytes();
 }
 std::size_t workspace_bytes(const Context&, const TtmMergeBackward& a) {
-  return Halves(*a.table, true, nullptr).parts.bytes();
+  return Factors(*a.table, true, nullptr).parts.bytes();
 }
 
 Status run(const Context& context, const TtmMerge& a) {
   return with_element(context, [&](auto element) {
     using T = decltype(element);
-    const Status status = merge_halves<T>(context, Halves(*a.table, false, context.workspace).steps);
+    const Status status = merge_factors<T>(context, Factors(*a.table, false, context.workspace).steps);
     if (status != Status::ok || a.table->cut < a.table->d) return status;
     return launch(context, {1, 1}, write_one<T>, static_cast<T*>(a.table->right));
   });
 }
 
 Status run(const Context& context, const TtmMergeBackward& a) {
-  return merge_halves_backward(context, Halves(*a.table, true, context.workspace).steps);
+  return merge_factors_backward(context, Factors(*a.table, true, context.workspace).steps);
 }
 
 }  // namespace

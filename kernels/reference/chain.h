@@ -7,7 +7,7 @@
 namespace comera::kernels::reference {
 
 template <class T>
-struct Chain {
+struct MaskedChain {
   std::int64_t sizes[max_cores] = {};  // s_k
   std::int64_t ranks[max_cores + 1] = {};
   const void* const* cores = nullptr;

@@ -7,8 +7,8 @@
 namespace comera::kernels::reference {
 
 template <class T>
-Chain<T> chain_of(const TtMatrix& t) {
-  Chain<T> chain;
+MaskedChain<T> chain_of(const TtMatrix& t) {
+  MaskedChain<T> chain;
   for (int k = 0; k < t.d + t.e; ++k) chain.sizes[k] = t.modes[k];
   for (int k = 0; k <= t.d + t.e; ++k) chain.ranks[k] = t.ranks[k];
   chain.cores = t.cores, chain.diagonals = t.diagonals, chain.count = t.d + t.e, chain.threshold = t.threshold;
@@ -24,7 +24,7 @@ inline std::vector<std::int64_t> unit_columns(const TtMatrix& t) {
 
 template <class T>
 void merge(const TtMatrix& t) {
-  const Chain<T> chain = chain_of<T>(t);
+  const MaskedChain<T> chain = chain_of<T>(t);
   const std::int64_t rows = rows_of(t), columns = columns_of(t), stored = stored_columns_of(t), rank = t.ranks[t.d];
   const std::vector<T> left = chain.product(0, t.d), right = chain.product(t.d, t.d + t.e);
   for (std::int64_t p = 0; p < rows; ++p)
@@ -41,7 +41,7 @@ void merge(const TtMatrix& t) {
 
 template <class T>
 void merge_backward(const TtMatrix& t) {
-  const Chain<T> chain = chain_of<T>(t);
+  const MaskedChain<T> chain = chain_of<T>(t);
   const std::int64_t rows = rows_of(t), columns = columns_of(t), stored = stored_columns_of(t), rank = t.ranks[t.d];
   std::vector<T> d_left(rows * rank, T(0)), d_right(rank * stored, T(0));
   for (std::int64_t p = 0; p < rows; ++p)

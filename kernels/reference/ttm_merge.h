@@ -7,8 +7,8 @@
 namespace comera::kernels::reference {
 
 template <class T>
-Chain<T> chain_of(const TtmTable& t) {
-  Chain<T> chain;
+MaskedChain<T> chain_of(const TtmTable& t) {
+  MaskedChain<T> chain;
   for (int k = 0; k < t.d; ++k) chain.sizes[k] = t.row_modes[k] * t.column_modes[k];
   for (int k = 0; k <= t.d; ++k) chain.ranks[k] = t.ranks[k];
   chain.cores = t.cores, chain.diagonals = t.diagonals, chain.count = t.d, chain.threshold = t.threshold;
@@ -50,19 +50,19 @@ void for_each_right(const TtmTable& t, Visit visit) {
 template <class T>
 void compute(const TtmMerge& a) {
   const TtmTable& t = *a.table;
-  const Chain<T> chain = chain_of<T>(t);
+  const MaskedChain<T> chain = chain_of<T>(t);
   const std::vector<T> left = chain.product(0, t.cut), right = chain.product(t.cut, t.d);
-  for_each_left(t, [&](std::int64_t half, std::int64_t product) { out<T>(t.left)[half] = left[product]; });
-  for_each_right(t, [&](std::int64_t half, std::int64_t product) { out<T>(t.right)[half] = right[product]; });
+  for_each_left(t, [&](std::int64_t at, std::int64_t product) { out<T>(t.left)[at] = left[product]; });
+  for_each_right(t, [&](std::int64_t at, std::int64_t product) { out<T>(t.right)[at] = right[product]; });
 }
 
 template <class T>
 void compute(const TtmMergeBackward& a) {
   const TtmTable& t = *a.table;
   std::vector<T> d_left(left_elements(t), T(0)), d_right(right_elements(t), T(0));
-  for_each_left(t, [&](std::int64_t half, std::int64_t product) { d_left[product] = in<T>(t.d_left)[half]; });
-  for_each_right(t, [&](std::int64_t half, std::int64_t product) { d_right[product] = in<T>(t.d_right)[half]; });
-  const Chain<T> chain = chain_of<T>(t);
+  for_each_left(t, [&](std::int64_t at, std::int64_t product) { d_left[product] = in<T>(t.d_left)[at]; });
+  for_each_right(t, [&](std::int64_t at, std::int64_t product) { d_right[product] = in<T>(t.d_right)[at]; });
+  const MaskedChain<T> chain = chain_of<T>(t);
   chain.backward(0, t.cut, d_left, t.d_cores, t.d_diagonals);
   chain.backward(t.cut, t.d, d_right, t.d_cores, t.d_diagonals);
 }

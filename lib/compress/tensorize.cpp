@@ -8,7 +8,7 @@
 #include "lib/compress/fit/fitting.h"
 #include "lib/compress/fit/measuring.h"
 #include "lib/compress/plan/allotting.h"
-#include "lib/compress/plan/hot_rows.h"
+#include "lib/compress/plan/exact_rows.h"
 #include "lib/compress/plan/plan_file.h"
 #include "lib/compress/plan/planning.h"
 #include "lib/core/error.h"

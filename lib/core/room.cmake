@@ -1,5 +1,5 @@
-# toml++ is used header-only (lib/core/options/options_toml.cpp): its shared library would bring a second C++ runtime into the
-# program.
+# toml++ is used header-only (lib/core/options/options_toml.cpp): its shared library would bring a
+# second C++ runtime into the program.
 target_link_libraries(comera_core PUBLIC fmt_static PRIVATE CLI11::CLI11)
 target_include_directories(comera_core SYSTEM PUBLIC ${XXHASH_INCLUDE_DIR})
 include(Version)

@@ -1,3 +1,4 @@
+// The names and properties of tasks, declared in lib/data/loader.h.
 #include "lib/data/loader.h"
 
 namespace comera::data {

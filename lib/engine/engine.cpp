@@ -16,6 +16,7 @@ Engine::Engine(const Machine& machine, layers::ModelFactory factory, const Engin
     device_state_ = static_cast<layers::StepState*>(plan::unbound);
     device_steps_ = std::make_unique<DeviceSteps>(machine);
   }
+  COMERA_CHECK(!options.training() || options.update->scalar_bytes() <= sizeof state_.update);
   adopt(factory_(ranks));
 }
 
@@ -96,7 +97,7 @@ void Engine::plan_evaluation(const Batch& batch) {
 
 std::size_t Engine::slabs_bytes() const {
   Model& model = weights_->model();
-  return model.halves().bytes() + model.stream_weights().copies().bytes() +
+  return model.factors().bytes() + model.cast_weights().copies().bytes() +
          (options_.training() ? model.step_gradients().bytes() : 0);
 }
 
@@ -136,9 +137,9 @@ void Engine::allocate_block() {
 void Engine::bind_step(void* base) {
   step_memory_ = static_cast<std::byte*>(base);
   std::byte* next = step_memory_;
-  model().halves().bind(next);
-  model().stream_weights().copies().bind(next += model().halves().bytes());
-  if (options_.training()) model().step_gradients().bind(next + model().stream_weights().copies().bytes());
+  model().factors().bind(next);
+  model().cast_weights().copies().bind(next += model().factors().bytes());
+  if (options_.training()) model().step_gradients().bind(next + model().cast_weights().copies().bytes());
   prepared_ = false;
 }
 
@@ -189,6 +190,12 @@ void Engine::fetch(const Tensor& tensor, std::vector<double>& numbers) {
   const HostBytes host(machine_, tensor);
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = layers::load(host.tensor(), static_cast<std::int64_t>(i));
+}
+
+void Engine::begin_step(std::uint64_t seed, const UpdateStep& step) {
+  state_.scalars.seed = seed;
+  state_.scalars.step = static_cast<std::uint64_t>(step.step);
+  options_.update->write_scalars(step, std::span(state_.update).first(options_.update->scalar_bytes()));
 }
 
 void Engine::send_state() {
@@ -343,24 +350,24 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   MemoryTable table;
   Model& model = weights_->model();
   const auto tensors = [](const plan::Slab& slab) { return static_cast<int>(slab.items().size()); };
-  table.add("weights", model.parameters().slab().bytes_by_kind(), tensors(model.parameters().slab()));
-  table.add("moments", weights_->state_slab().bytes_by_kind(), tensors(weights_->state_slab()));
-  table.add("halves", model.halves().bytes_by_kind(), tensors(model.halves()));
-  table.add("copies of weights", model.stream_weights().copies().bytes_by_kind(),
-            tensors(model.stream_weights().copies()));
+  table.add("weights", model.parameters().slab().bytes_by_category(), tensors(model.parameters().slab()));
+  table.add("moments", weights_->state_slab().bytes_by_category(), tensors(weights_->state_slab()));
+  table.add("factors", model.factors().bytes_by_category(), tensors(model.factors()));
+  table.add("copies of weights", model.cast_weights().copies().bytes_by_category(),
+            tensors(model.cast_weights().copies()));
   if (device_steps_) {
     const auto scratch = [&](const char* group, std::size_t bytes) {
-      plan::BytesByKind kinds{};
-      kinds[static_cast<int>(plan::Kind::scratch)] = bytes;
+      plan::BytesByCategory kinds{};
+      kinds[static_cast<int>(plan::Category::scratch)] = bytes;
       table.add(group, kinds, 1);
     };
     scratch("batches", DeviceSteps::input_places(input_bytes()));
     scratch("modules", device_steps_->driver_memory().modules);
     scratch("graphs", device_steps_->driver_memory().graphs);
   }
-  if (cache_) table.add("cache", cache_->slab().bytes_by_kind(), tensors(cache_->slab()));
+  if (cache_) table.add("cache", cache_->slab().bytes_by_category(), tensors(cache_->slab()));
   if (options_.training())
-    table.add("gradients", model.step_gradients().bytes_by_kind(), tensors(model.step_gradients()));
+    table.add("gradients", model.step_gradients().bytes_by_category(), tensors(model.step_gradients()));
   const plan::Plan *largest = nullptr, *work = nullptr;
   for (const auto& [key, plan] : plans_) {
     if (!largest || plan.bytes > largest->bytes) largest = &plan;

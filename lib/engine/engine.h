@@ -60,6 +60,8 @@ class Engine {
   const layers::ModelFactory& factory() const { return factory_; }
   // The host's copy of the step's scalars: inputs are read when a step begins, outputs are valid when it has ended.
   layers::StepState& state() { return state_; }
+  // Sets the random numbers and the scalars of the update for the next step.
+  void begin_step(std::uint64_t seed, const UpdateStep& step);
 
   // Makes the plans of a training step (or of an evaluation) for this batch's shape. Only the shape is read.
   void plan_training(const Batch& batch);
@@ -83,9 +85,9 @@ class Engine {
     return static_cast<std::int64_t>(device_steps_->graph_calls());
   }
 
-  // Runs one optimiser step on the micro-batches and skips those without sequences. The caller sets scalars.{seed,
-  // step}, adamw and the rank inputs before. The call sets loss, correct, square sums, rank outputs and scalars.finite.
-  // If finite == 0, no weight has changed.
+  // Runs one optimiser step on the micro-batches and skips those without sequences. The caller runs
+  // begin_step() and sets the rank inputs before. The call sets loss, correct, square sums, rank outputs and
+  // scalars.finite. If finite == 0, no weight has changed.
   void train(std::span<const Batch> parts);
   // The same step in two parts: on a device the step runs when start() returns, and send_ahead() can send the inputs of
   // the next step meanwhile. It does so for a step of one micro-batch only.

@@ -28,28 +28,28 @@ std::size_t free_on(const kernels::Device& device) {
   return device.free_bytes(&free, &total) == kernels::Status::ok ? free : 0;
 }
 
-void MemoryTable::add(const std::string& group, const plan::BytesByKind& slab, int tensors) {
-  for (int kind = 0; kind < plan::kinds; ++kind) {
-    if (slab[kind] == 0) continue;
-    rows.push_back({group, static_cast<plan::Kind>(kind), slab[kind], tensors});
-    bytes[kind] += slab[kind];
-    peak += slab[kind];
+void MemoryTable::add(const std::string& group, const plan::BytesByCategory& slab, int tensors) {
+  for (int category = 0; category < plan::categories; ++category) {
+    if (slab[category] == 0) continue;
+    rows.push_back({group, static_cast<plan::Category>(category), slab[category], tensors});
+    bytes[category] += slab[category];
+    peak += slab[category];
   }
 }
 
 void MemoryTable::add(const plan::Plan& plan) {
-  std::map<std::pair<std::string, plan::Kind>, Row> places;
+  std::map<std::pair<std::string, plan::Category>, Row> places;
   const int tick = plan.peak_tick();
   for (const plan::PlannedTensor& tensor : plan.tensors) {
     if (tick < tensor.first || tick > tensor.last) continue;
     const std::string place = place_of(tensor.name);
-    Row& row = places.try_emplace({place, tensor.kind}, Row{place, tensor.kind, 0, 0}).first->second;
+    Row& row = places.try_emplace({place, tensor.category}, Row{place, tensor.category, 0, 0}).first->second;
     row.bytes += plan::aligned(tensor.bytes);
     ++row.tensors;
   }
   for (const auto& [key, row] : places) rows.push_back(row);
-  const plan::BytesByKind kinds = plan.peak_by_kind();
-  for (int kind = 0; kind < plan::kinds; ++kind) bytes[kind] += kinds[kind];
+  const plan::BytesByCategory at_peak = plan.peak_by_category();
+  for (int category = 0; category < plan::categories; ++category) bytes[category] += at_peak[category];
   peak += plan.bytes;
 }
 

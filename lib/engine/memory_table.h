@@ -11,20 +11,20 @@ namespace comera::engine {
 
 struct MemoryTable {
   struct Row {
-    // "weights", "moments", "halves", "copies of weights", "gradients", or a tensor's place in the model
+    // "weights", "moments", "factors", "copies of weights", "gradients", or a tensor's place in the model
     // ("layer.attention.t1")
     std::string group;
-    plan::Kind kind = plan::Kind::scratch;
+    plan::Category category = plan::Category::scratch;
     std::size_t bytes = 0;
     int tensors = 0;
   };
-  std::vector<Row> rows;      // largest first
-  plan::BytesByKind bytes{};  // memory.{weights, gradients, optimizer, saved, scratch}
-  std::size_t peak = 0;       // of all arenas together
-  double flops = 0;           // of one optimiser step at the planned shapes
+  std::vector<Row> rows;          // largest first
+  plan::BytesByCategory bytes{};  // memory.{weights, gradients, optimizer, saved, scratch}
+  std::size_t peak = 0;           // of all arenas together
+  double flops = 0;               // of one optimiser step at the planned shapes
 
-  std::size_t of(plan::Kind kind) const { return bytes[static_cast<int>(kind)]; }
-  void add(const std::string& group, const plan::BytesByKind& slab, int tensors);
+  std::size_t of(plan::Category category) const { return bytes[static_cast<int>(category)]; }
+  void add(const std::string& group, const plan::BytesByCategory& slab, int tensors);
   // Adds the tensors of a plan that are alive at its peak, by place. Numbers of repeated layers are left out.
   void add(const plan::Plan& plan);
 };

@@ -4,12 +4,20 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "lib/engine/weights.h"
 #include "lib/layers/training/sink.h"
+#include "lib/layers/training/step_state.h"
 
 namespace comera::engine {
+
+// The settings of one step.
+struct UpdateStep {
+  std::int64_t step = 0;  // number of finished steps
+  double rates[layers::roles] = {};
+};
 
 class WeightUpdate {
  public:
@@ -24,6 +32,10 @@ class UpdateRule {
   virtual ~UpdateRule() = default;
   // The tensors that the update keeps per parameter between steps.
   virtual std::vector<ParameterState> state() const = 0;
+  // Bytes of StepState::update that the update reads, at most sizeof StepState::update.
+  virtual std::size_t scalar_bytes() const { return 0; }
+  // Writes them before a step. `to` has scalar_bytes() bytes.
+  virtual void write_scalars(const UpdateStep&, std::span<std::byte> to) const { static_cast<void>(to); }
   // The index of the state that holds a mean of squared gradients, an estimate of the loss's curvature; none if there
   // is no such state.
   virtual std::optional<std::size_t> curvature() const { return std::nullopt; }

@@ -47,15 +47,15 @@ std::vector<io::TensorToWrite> tensors_of(const Model& model, FileTypes types) {
   for (const Parameter& parameter : model.parameters().all())
     tensors.push_back({parameter.name, stored_type(file_type(parameter, types)),
                        file_shape(parameter.shape, parameter.transposed_in_file)});
-  for (const layers::TensorTrain& train : model.tensor_trains()) {
-    if (train.exact_rows)
+  for (const layers::ChainParameters& chain : model.chains()) {
+    if (chain.exact_rows)
       tensors.push_back(
-          {train.name + ".exact.ids", io::StoredType::I32, {static_cast<std::int64_t>(train.exact_ids.size())}});
-    if (train.cores.empty()) continue;
-    if (train.layout.sorted)
-      tensors.push_back({train.name + ".order", io::StoredType::I32, {static_cast<std::int64_t>(train.order.size())}});
-    if (train.layout.gauge)
-      tensors.push_back({train.name + ".gauge", io::StoredType::I32, {static_cast<std::int64_t>(train.gauge.size())}});
+          {chain.name + ".exact.ids", io::StoredType::I32, {static_cast<std::int64_t>(chain.exact_ids.size())}});
+    if (chain.cores.empty()) continue;
+    if (chain.layout.sorted)
+      tensors.push_back({chain.name + ".order", io::StoredType::I32, {static_cast<std::int64_t>(chain.order.size())}});
+    if (chain.layout.gauge)
+      tensors.push_back({chain.name + ".gauge", io::StoredType::I32, {static_cast<std::int64_t>(chain.gauge.size())}});
   }
   return tensors;
 }
@@ -257,8 +257,8 @@ void get(const Machine& machine, const Source& source, const io::ModelFolder::En
 }
 
 // Reads the right factor [R, N] of a chain that is stored with a gauge into a core without one.
-void get_without_gauge(const Machine& machine, const Source& source, const layers::TensorTrain& train) {
-  const Parameter& core = *train.cores.back();
+void get_without_gauge(const Machine& machine, const Source& source, const layers::ChainParameters& chain) {
+  const Parameter& core = *chain.cores.back();
   const std::int64_t rank = core.shape[0], columns = core.shape[1];
   const io::ModelFolder::Entry& entry = source.require(core.name);
   if (entry.tensor.shape != io::FileShape{rank, columns - rank, 1})
@@ -267,7 +267,7 @@ void get_without_gauge(const Machine& machine, const Source& source, const layer
   std::vector<float> stored(static_cast<std::size_t>(entry.tensor.elements()));
   source.folder().file_of(entry).read_floats(entry.tensor, stored);
   const std::vector<float> full = tt::with_gauge(tt::FloatMatrix(rank, columns - rank, std::move(stored)),
-                                                 source.indices(train.name + ".gauge", rank, columns))
+                                                 source.indices(chain.name + ".gauge", rank, columns))
                                       .values;
   std::vector<std::byte> bytes(core.value.bytes());
   const Tensor host{bytes.data(), core.value.dtype, core.shape, -1};
@@ -279,35 +279,35 @@ void get_without_gauge(const Machine& machine, const Source& source, const layer
 // Reads orders, gauges and ids of exact rows. Returns the cores that are loaded with them.
 std::vector<const Parameter*> get_chains(const Source& source, Weights& weights) {
   std::vector<const Parameter*> done;
-  for (layers::TensorTrain& train : weights.model().tensor_trains()) {
-    if (train.exact_rows)
-      train.exact_ids = source.rising(train.name + ".exact.ids", train.layout.exact_rows, train.rows);
-    if (train.cores.empty()) continue;
-    if (train.layout.sorted) train.order = source.indices(train.name + ".order", train.columns, train.columns);
-    if (train.layout.gauge)
-      train.gauge = source.indices(train.name + ".gauge", train.layout.ranks[train.layout.middle()], train.rows);
-    if (train.layout.gauge || !source.find(train.name + ".gauge")) continue;
-    get_without_gauge(weights.machine(), source, train);
-    done.push_back(train.cores.back());
+  for (layers::ChainParameters& chain : weights.model().chains()) {
+    if (chain.exact_rows)
+      chain.exact_ids = source.rising(chain.name + ".exact.ids", chain.layout.exact_rows, chain.rows);
+    if (chain.cores.empty()) continue;
+    if (chain.layout.sorted) chain.order = source.indices(chain.name + ".order", chain.columns, chain.columns);
+    if (chain.layout.gauge)
+      chain.gauge = source.indices(chain.name + ".gauge", chain.layout.ranks[chain.layout.middle()], chain.rows);
+    if (chain.layout.gauge || !source.find(chain.name + ".gauge")) continue;
+    get_without_gauge(weights.machine(), source, chain);
+    done.push_back(chain.cores.back());
   }
   return done;
 }
 
 std::map<std::string, const std::vector<std::int32_t>*> indices_of(const Model& model) {
   std::map<std::string, const std::vector<std::int32_t>*> indices;
-  for (const layers::TensorTrain& train : model.tensor_trains()) {
-    indices[train.name + ".order"] = &train.order;
-    indices[train.name + ".gauge"] = &train.gauge;
-    indices[train.name + ".exact.ids"] = &train.exact_ids;
+  for (const layers::ChainParameters& chain : model.chains()) {
+    indices[chain.name + ".order"] = &chain.order;
+    indices[chain.name + ".gauge"] = &chain.gauge;
+    indices[chain.name + ".exact.ids"] = &chain.exact_ids;
   }
   return indices;
 }
 
 // True for a core that the file stores with a gauge and the model without.
 bool without_gauge(const Source& source, const Model& model, const Parameter& parameter) {
-  return std::ranges::any_of(model.tensor_trains(), [&](const layers::TensorTrain& train) {
-    return !train.cores.empty() && train.cores.back() == &parameter && !train.layout.gauge &&
-           source.find(train.name + ".gauge");
+  return std::ranges::any_of(model.chains(), [&](const layers::ChainParameters& chain) {
+    return !chain.cores.empty() && chain.cores.back() == &parameter && !chain.layout.gauge &&
+           source.find(chain.name + ".gauge");
   });
 }
 

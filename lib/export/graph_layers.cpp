@@ -9,7 +9,7 @@ namespace comera::exporting {
 namespace {
 
 // A matrix that is a constant of the graph.
-struct Half {
+struct Factor {
   Name name;
   std::int64_t rows = 0, columns = 0;
 };
@@ -17,24 +17,24 @@ struct Half {
 std::string core_name(const StoredChain& chain, std::size_t k) { return fmt::format("{}.tt.{}", chain.name, k); }
 
 // A core as the matrix [rows, ..].
-Half core(Graph& graph, const StoredChain& chain, std::size_t k, std::int64_t rows) {
+Factor core(Graph& graph, const StoredChain& chain, std::size_t k, std::int64_t rows) {
   const std::int64_t columns = tt::product(chain.layout().core_shape(k)) / rows;
   return {graph.weight(core_name(chain, k), {rows, columns}, chain.numbers.cores[k]), rows, columns};
 }
 
-Half multiply(Graph& graph, const Half& a, const Half& b) {
+Factor multiply(Graph& graph, const Factor& a, const Factor& b) {
   return {graph.node("MatMul", {a.name, b.name}), a.rows, b.columns};
 }
 
-Half reshape(Graph& graph, const Half& half, std::int64_t rows) {
-  const std::int64_t columns = half.rows * half.columns / rows;
-  if (rows == half.rows) return half;
-  return {graph.reshape(half.name, {rows, columns}), rows, columns};
+Factor reshape(Graph& graph, const Factor& factor, std::int64_t rows) {
+  const std::int64_t columns = factor.rows * factor.columns / rows;
+  if (rows == factor.rows) return factor;
+  return {graph.reshape(factor.name, {rows, columns}), rows, columns};
 }
 
 // [in, R]
-Half merged_left(Graph& graph, const StoredChain& chain) {
-  Half left = core(graph, chain, 0, chain.layout().modes[0]);
+Factor merged_left(Graph& graph, const StoredChain& chain) {
+  Factor left = core(graph, chain, 0, chain.layout().modes[0]);
   for (std::size_t k = 1; k < chain.layout().middle(); ++k) {
     left = multiply(graph, left, core(graph, chain, k, chain.layout().ranks[k]));
     left = reshape(graph, left, left.rows * chain.layout().modes[k]);
@@ -56,16 +56,16 @@ Name identity(Graph& graph, const StoredChain& chain, std::int64_t size) {
 
 // The columns of [identity | core] in the order of the outputs. The identity block that the gauge omits is restored
 // when the file is loaded.
-Half with_identity(Graph& graph, const StoredChain& chain, const Half& rest) {
+Factor with_identity(Graph& graph, const StoredChain& chain, const Factor& rest) {
   const Name both = graph.node("Concat", {identity(graph, chain, rest.rows), rest.name}, {{"axis", std::int64_t{1}}});
   const Name columns = graph.indices(chain.name + ".columns", tt::gauge_positions(chain.numbers.gauge, chain.columns));
   return {graph.node("Gather", {both, columns}, {{"axis", std::int64_t{1}}}), rest.rows, chain.columns};
 }
 
 // [R, out]
-Half merged_right(Graph& graph, const StoredChain& chain) {
+Factor merged_right(Graph& graph, const StoredChain& chain) {
   const std::size_t middle = chain.layout().middle(), last = chain.layout().cores();
-  Half right = core(graph, chain, last - 1, chain.layout().ranks[last - 1]);
+  Factor right = core(graph, chain, last - 1, chain.layout().ranks[last - 1]);
   for (std::size_t k = last - 1; k-- > middle;) {
     right = multiply(graph, core(graph, chain, k, chain.layout().ranks[k] * chain.layout().modes[k]), right);
     right = reshape(graph, right, chain.layout().ranks[k]);
@@ -73,7 +73,7 @@ Half merged_right(Graph& graph, const StoredChain& chain) {
   return !chain.layout().gauge ? right : with_identity(graph, chain, right);
 }
 
-LinearConstants cut(Graph& graph, const Half& left, const Half& right) {
+LinearConstants cut(Graph& graph, const Factor& left, const Factor& right) {
   if (left.columns * (left.rows + right.columns) >= left.rows * right.columns)
     return {"", multiply(graph, left, right).name};
   return {left.name, right.name};
@@ -98,32 +98,32 @@ Name times_weight(GraphBuild& build, const std::string& name, const Name& x, std
 
 // The left or right factor of a table: [rows, columns], merged by nodes from the cores [first, last). In a left factor
 // the rank is the last axis, in a right factor the first.
-struct TableHalf {
+struct TableFactor {
   Name name;
   std::int64_t rows = 1, columns = 1;
 };
 
-TableHalf merged_table_left(Graph& graph, const StoredChain& chain) {
-  TableHalf half{graph.weight(core_name(chain, 0),
-                              {chain.layout().modes[0],
-                               chain.layout().modes[chain.layout().cores() + 0] * chain.layout().ranks[1]},
-                              chain.numbers.cores[0]),
-                 chain.layout().modes[0], chain.layout().modes[chain.layout().cores() + 0]};
+TableFactor merged_table_left(Graph& graph, const StoredChain& chain) {
+  TableFactor factor{graph.weight(core_name(chain, 0),
+                                  {chain.layout().modes[0],
+                                   chain.layout().modes[chain.layout().cores() + 0] * chain.layout().ranks[1]},
+                                  chain.numbers.cores[0]),
+                     chain.layout().modes[0], chain.layout().modes[chain.layout().cores() + 0]};
   for (std::size_t k = 1; k < chain.layout().middle(); ++k) {
     const std::int64_t m = chain.layout().modes[k], n = chain.layout().modes[chain.layout().cores() + k],
                        r = chain.layout().ranks[k + 1];
-    const Half next = multiply(graph,
-                               {graph.reshape(half.name, {half.rows * half.columns, chain.layout().ranks[k]}),
-                                half.rows * half.columns, chain.layout().ranks[k]},
-                               core(graph, chain, k, chain.layout().ranks[k]));
-    const Name split = graph.reshape(next.name, {half.rows, half.columns, m, n, r});
-    half = {graph.reshape(graph.transpose(split, {0, 2, 1, 3, 4}), {half.rows * m, half.columns * n * r}),
-            half.rows * m, half.columns * n};
+    const Factor next = multiply(graph,
+                                 {graph.reshape(factor.name, {factor.rows * factor.columns, chain.layout().ranks[k]}),
+                                  factor.rows * factor.columns, chain.layout().ranks[k]},
+                                 core(graph, chain, k, chain.layout().ranks[k]));
+    const Name split = graph.reshape(next.name, {factor.rows, factor.columns, m, n, r});
+    factor = {graph.reshape(graph.transpose(split, {0, 2, 1, 3, 4}), {factor.rows * m, factor.columns * n * r}),
+              factor.rows * m, factor.columns * n};
   }
-  return half;
+  return factor;
 }
 
-TableHalf merged_table_right(Graph& graph, const StoredChain& chain) {
+TableFactor merged_table_right(Graph& graph, const StoredChain& chain) {
   const std::size_t middle = chain.layout().middle();
   if (middle == chain.layout().cores())
     return {graph.weight(chain.name + ".one", {1, 1}, std::vector<float>{1.0F}), 1, 1};
@@ -135,7 +135,7 @@ TableHalf merged_table_right(Graph& graph, const StoredChain& chain) {
     const std::int64_t m = chain.layout().modes[k], n = chain.layout().modes[chain.layout().cores() + k],
                        r = chain.layout().ranks[k + 1];
     const std::int64_t height = rank * rows * columns;
-    const Half next =
+    const Factor next =
         multiply(graph, {graph.reshape(name, {height, chain.layout().ranks[k]}), height, chain.layout().ranks[k]},
                  core(graph, chain, k, chain.layout().ranks[k]));
     name = graph.transpose(graph.reshape(next.name, {rank * rows, columns, m, n, r}), {0, 2, 1, 3, 4});
@@ -147,21 +147,21 @@ TableHalf merged_table_right(Graph& graph, const StoredChain& chain) {
 }
 
 struct TablePair {
-  TableHalf left, right;
+  TableFactor left, right;
 };
 
 TablePair table_pair(GraphBuild& build, const StoredChain& chain) {
   Graph& graph = build.graph;
   if (build.form == GraphForm::tt) return {merged_table_left(graph, chain), merged_table_right(graph, chain)};
-  const tt::TableFactorsOf<float> halves = tt::table_factors(chain.numbers);
-  const Name left = graph.weight(chain.name + ".left", {halves.left.rows, halves.left.columns}, halves.left.values);
+  const tt::TableFactorsOf<float> factors = tt::table_factors(chain.numbers);
+  const Name left = graph.weight(chain.name + ".left", {factors.left.rows, factors.left.columns}, factors.left.values);
   const Name right =
-      graph.weight(chain.name + ".right", {halves.right.rows, halves.right.columns}, halves.right.values);
-  return {{left, halves.left_rows, halves.left_columns}, {right, halves.right_rows, halves.right_columns}};
+      graph.weight(chain.name + ".right", {factors.right.rows, factors.right.columns}, factors.right.values);
+  return {{left, factors.left_rows, factors.left_columns}, {right, factors.right_rows, factors.right_columns}};
 }
 
 // ids [..] -> left row by the quotient, right row by the remainder, and their product.
-Name lookup_halves(Graph& graph, const StoredChain& chain, const Name& ids, const TablePair& pair) {
+Name lookup_factors(Graph& graph, const StoredChain& chain, const Name& ids, const TablePair& pair) {
   const auto& [left, right] = pair;
   const std::int64_t rank = chain.rank();
   if (right.rows == 1) {  // one right factor for all rows, so no copy per token
@@ -233,13 +233,13 @@ TableConstants table_constants(GraphBuild& build, const StoredChain& chain) {
 }
 
 Name times_chain(GraphBuild& build, const StoredChain& chain, const Name& x) {
-  const LinearConstants halves = linear_constants(build, chain);
+  const LinearConstants factors = linear_constants(build, chain);
   return build.graph.node("MatMul",
-                          {halves.left.empty() ? x : build.graph.node("MatMul", {x, halves.left}), halves.right});
+                          {factors.left.empty() ? x : build.graph.node("MatMul", {x, factors.left}), factors.right});
 }
 
 Name lookup_chain(GraphBuild& build, const StoredChain& chain, const Name& ids) {
-  return with_exact_rows(build.graph, chain, ids, lookup_halves(build.graph, chain, ids, table_pair(build, chain)));
+  return with_exact_rows(build.graph, chain, ids, lookup_factors(build.graph, chain, ids, table_pair(build, chain)));
 }
 
 Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out) {

@@ -96,22 +96,22 @@ class Describer {
   }
 
   void add_part(const ChainPart& part, TensorForm& form) {
-    using Kind = ChainPart::Kind;
+    using Role = ChainPart::Role;
     const StoredTensor* tensor = find(part.name);
     if (!tensor)
       fail_input("{}: tensor {} is missing, though config.json describes its chain", place_, printable(part.name));
     if (tensor->shape != part.shape)
       fail_input("{}: tensor {}: has shape {}, but the chain in config.json needs {}", place_, printable(part.name),
                  to_string(tensor->shape), to_string(part.shape));
-    if (part.kind == Kind::indices && tensor->type != StoredType::I32)
+    if (part.role == Role::indices && tensor->type != StoredType::I32)
       fail_input("{}: tensor {}: is {}, but indices are I32", place_, printable(part.name), name_of(tensor->type));
-    if (part.kind != Kind::indices && !is_floating(tensor->type))
+    if (part.role != Role::indices && !is_floating(tensor->type))
       fail_input("{}: tensor {}: {} is no floating-point type", place_, printable(part.name), name_of(tensor->type));
     if (!taken_.insert(part.name).second)
       fail_input("{}: tensor {}: belongs to two chains of config.json", place_, printable(part.name));
     form.bytes += tensor->bytes();
-    if (part.kind == Kind::diagonal) form.rank_entries += tensor->elements();
-    if (part.kind != Kind::core && part.kind != Kind::rows) return;
+    if (part.role == Role::diagonal) form.rank_entries += tensor->elements();
+    if (part.role != Role::core && part.role != Role::rows) return;
     form.parameters += tensor->elements();
     element_bytes_ = size_of(tensor->type);
   }

@@ -1,3 +1,4 @@
+// Checks of ONNX models from elsewhere, before any tensor is read.
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads ONNX files.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 

@@ -1,3 +1,4 @@
+// Writes safetensors files, declared in lib/io/safetensors.h.
 #include <algorithm>
 #include <cstring>
 #include <map>

@@ -127,19 +127,19 @@ std::string ChainSpec::diagonal_name(std::size_t k) const { return fmt::format("
 
 std::vector<ChainPart> parts_of(const ChainSpec& chain) {
   const tt::Layout& layout = chain.layout;
-  using Kind = ChainPart::Kind;
+  using Role = ChainPart::Role;
   std::vector<ChainPart> parts;
   if (layout.exact_rows > 0) {
-    parts.push_back({Kind::indices, chain.exact_ids_name(), {layout.exact_rows}});
-    parts.push_back({Kind::rows, chain.exact_rows_name(), {layout.exact_rows, chain.shape[1]}});
+    parts.push_back({Role::indices, chain.exact_ids_name(), {layout.exact_rows}});
+    parts.push_back({Role::rows, chain.exact_rows_name(), {layout.exact_rows, chain.shape[1]}});
   }
   if (layout.empty()) return parts;
   for (std::size_t k = 0; k < layout.cores(); ++k)
-    parts.push_back({Kind::core, chain.core_name(k), layout.core_shape(k)});
+    parts.push_back({Role::core, chain.core_name(k), layout.core_shape(k)});
   for (std::size_t k = 0; k + 1 < layout.cores() && !chain.folded; ++k)
-    parts.push_back({Kind::diagonal, chain.diagonal_name(k), {layout.ranks[k + 1]}});
-  if (layout.sorted) parts.push_back({Kind::indices, chain.order_name(), {chain.rows()}});
-  if (layout.gauge) parts.push_back({Kind::indices, chain.gauge_name(), {layout.ranks[layout.middle()]}});
+    parts.push_back({Role::diagonal, chain.diagonal_name(k), {layout.ranks[k + 1]}});
+  if (layout.sorted) parts.push_back({Role::indices, chain.order_name(), {chain.rows()}});
+  if (layout.gauge) parts.push_back({Role::indices, chain.gauge_name(), {layout.ranks[layout.middle()]}});
   return parts;
 }
 

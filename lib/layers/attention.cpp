@@ -26,9 +26,17 @@ Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor&
   const Value out{walk.make("attention", {pass.tokens(), wide}), nullptr};
   if (saves) lse_ = walk.make_statistic("lse", {pass.sequences, settings_.heads, pass.length});
   walk.run(pass.backend().attention_forward,
-           kernels::AttentionForward{shape(pass), q.data, wide, k.data, narrow, v.data, narrow,
-                                     pass.dropout(settings_.dropout, site_, pass.length), out.tensor.data, wide,
-                                     saves ? lse_.data : nullptr});
+           kernels::AttentionForward{.shape = shape(pass),
+                                     .q = q.data,
+                                     .ldq = wide,
+                                     .k = k.data,
+                                     .ldk = narrow,
+                                     .v = v.data,
+                                     .ldv = narrow,
+                                     .dropout = pass.dropout(settings_.dropout, site_, pass.length),
+                                     .out = out.tensor.data,
+                                     .ld_out = wide,
+                                     .lse = saves ? lse_.data : nullptr});
   pass.policy.take(walk, q, Use::value, q_);
   pass.policy.take(walk, k, Use::value, k_);
   pass.policy.take(walk, v, Use::value, v_);
@@ -43,9 +51,17 @@ Value Attention::forward_cached(Pass& pass, Tensor q, const Tensor& keys, const 
   Value out{pass.walk.make("attention", {pass.tokens(), wide}), nullptr};
   kernels::AttentionShape cached = shape(pass);
   cached.keys = keys.shape[0] / pass.sequences;
-  pass.walk.run(pass.backend().attention_forward,
-                kernels::AttentionForward{
-                    cached, q.data, wide, keys.data, narrow, values.data, narrow, {}, out.tensor.data, wide, nullptr});
+  pass.walk.run(pass.backend().attention_forward, kernels::AttentionForward{.shape = cached,
+                                                                            .q = q.data,
+                                                                            .ldq = wide,
+                                                                            .k = keys.data,
+                                                                            .ldk = narrow,
+                                                                            .v = values.data,
+                                                                            .ldv = narrow,
+                                                                            .dropout = {},
+                                                                            .out = out.tensor.data,
+                                                                            .ld_out = wide,
+                                                                            .lse = nullptr});
   pass.walk.drop(q);
   return out;
 }
@@ -58,9 +74,21 @@ void Attention::backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tenso
   dk = walk.make("dk", k.shape);
   dv = walk.make("dv", v.shape);
   walk.run(pass.backend().attention_backward,
-           kernels::AttentionBackward{shape(pass), q.data, wide, k.data, narrow, v.data, narrow,
-                                      pass.dropout(settings_.dropout, site_, pass.length), out.data, wide, lse_.data,
-                                      d_out.data, dq.data, dk.data, dv.data});
+           kernels::AttentionBackward{.shape = shape(pass),
+                                      .q = q.data,
+                                      .ldq = wide,
+                                      .k = k.data,
+                                      .ldk = narrow,
+                                      .v = v.data,
+                                      .ldv = narrow,
+                                      .dropout = pass.dropout(settings_.dropout, site_, pass.length),
+                                      .out = out.data,
+                                      .ld_out = wide,
+                                      .lse = lse_.data,
+                                      .d_out = d_out.data,
+                                      .dq = dq.data,
+                                      .dk = dk.data,
+                                      .dv = dv.data});
   for (Tensor* tensor : {&q, &k, &v, &out, &lse_, &d_out}) walk.drop(*tensor);
 }
 

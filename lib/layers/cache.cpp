@@ -10,10 +10,10 @@ namespace comera::layers {
 
 KeyValueCache::KeyValueCache(DType dtype, const CacheShape& shape) : shape_(shape) {
   for (const char* name : {"cosines", "sines"})
-    slab_.add(name, plan::Kind::saved, kernels::parameter_type(dtype), {shape.capacity, shape.head_size / 2});
+    slab_.add(name, plan::Category::saved, kernels::parameter_type(dtype), {shape.capacity, shape.head_size / 2});
   for (std::int64_t layer = 0; layer < shape.layers; ++layer)
     for (const char* name : {"keys", "values"})
-      slab_.add(fmt::format("layer.{}.{}", layer, name), plan::Kind::saved, dtype,
+      slab_.add(fmt::format("layer.{}.{}", layer, name), plan::Category::saved, dtype,
                 {shape.sequences * shape.capacity, shape.width});
 }
 

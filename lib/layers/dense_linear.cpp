@@ -1,3 +1,4 @@
+// Linear layers with dense weights, declared in lib/layers/linear.h.
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "lib/core/error.h"
@@ -10,15 +11,15 @@ namespace {
 class DenseLinear final : public Linear {
  public:
   DenseLinear(Builder& builder, const LinearSpec& spec, std::int64_t in, kernels::Activation activation)
-      : name_(spec.name), in_(in), out_(spec.out), activation_(activation), stream_weights_(builder.stream_weights) {
+      : name_(spec.name), in_(in), out_(spec.out), activation_(activation), cast_weights_(builder.cast_weights) {
     Parameter weight;
     weight.name = spec.name + ".weight";
     weight.shape = {in, spec.out};
-    weight.init = {Init::Kind::normal, linear_deviation(in, spec.out)};
+    weight.init = {Init::Distribution::normal, linear_deviation(in, spec.out)};
     weight.decay = true;
     weight.transposed_in_file = true;
     weight_ = builder.add(std::move(weight));
-    read_weight_ = stream_weights_.add(weight_);
+    read_weight_ = cast_weights_.add(weight_);
     bias_ = add_bias(builder, spec);
   }
 
@@ -30,17 +31,17 @@ class DenseLinear final : public Linear {
     y[0] = pass.walk.make("y", {tokens, out_});
     const bool keeps_pre = pass.policy.saves() && activation_ != kernels::Activation::none;
     Tensor pre = keeps_pre ? pass.walk.make("pre_activation", {tokens, out_}) : Tensor{};
-    kernels::LinearForward call{tokens,
-                                in_,
-                                out_,
-                                x.tensor.data,
-                                in_,
-                                stream_weights_.of(pass.walk, read_weight_).data,
-                                bias_ ? bias_->value.data : nullptr,
-                                activation_,
-                                y[0].data,
-                                out_,
-                                pre.data};
+    kernels::LinearForward call{.tokens = tokens,
+                                .in = in_,
+                                .out = out_,
+                                .x = x.tensor.data,
+                                .ldx = in_,
+                                .weight = cast_weights_.of(pass.walk, read_weight_).data,
+                                .bias = bias_ ? bias_->value.data : nullptr,
+                                .activation = activation_,
+                                .y = y[0].data,
+                                .ldy = out_,
+                                .pre = pre.data};
     pass.walk.run(pass.backend().linear_forward, call);
     pass.policy.save(pass.walk, x, Use::product, x_);
     if (keeps_pre) pass.policy.take(pass.walk, pre, Use::value, pre_);
@@ -63,7 +64,7 @@ class DenseLinear final : public Linear {
     call.dy = dy[0].data, call.lddy = out_;
     Tensor pre = activation_ != kernels::Activation::none ? pre_->value(pass.walk) : Tensor{};
     call.pre = pre.data, call.activation = activation_;
-    call.weight = stream_weights_.of(pass.walk, read_weight_).data;
+    call.weight = cast_weights_.of(pass.walk, read_weight_).data;
     call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
     call.d_bias = d_bias.data;
     pass.walk.run(pass.backend().linear_backward, call);
@@ -80,8 +81,8 @@ class DenseLinear final : public Linear {
   std::string name_;
   std::int64_t in_, out_;
   kernels::Activation activation_;
-  StreamWeights& stream_weights_;
-  int read_weight_;  // index in stream_weights_
+  CastWeights& cast_weights_;
+  int read_weight_;  // index in cast_weights_
   Parameter *weight_, *bias_;
   SavedPtr x_, pre_;
 };

@@ -28,10 +28,17 @@ void VectorLoss::forward(Pass& pass, StepState& state, const Value& x) {
   columns_ = x.tensor.elements() / vectors;
   const kernels::VectorDistanceBackward shape = shape_of(pass);
   Tensor distances = walk.make_statistic("distances", {vectors});
-  walk.run(pass.backend().vector_distance,
-           kernels::VectorDistance{shape.distance, shape.sequences, shape.length, shape.columns, shape.lengths,
-                                   x.tensor.data, target_.data, shape.weight, &state.scalars.sequence_scale,
-                                   distances.data, state.loss});
+  walk.run(pass.backend().vector_distance, kernels::VectorDistance{.distance = shape.distance,
+                                                                   .sequences = shape.sequences,
+                                                                   .length = shape.length,
+                                                                   .columns = shape.columns,
+                                                                   .lengths = shape.lengths,
+                                                                   .x = x.tensor.data,
+                                                                   .target = target_.data,
+                                                                   .weight = shape.weight,
+                                                                   .scale = &state.scalars.sequence_scale,
+                                                                   .distances = distances.data,
+                                                                   .loss = state.loss});
   walk.drop(distances);
   if (pass.policy.saves()) pass.policy.save(walk, x, Use::value, x_);
 }
@@ -56,8 +63,15 @@ void DivergenceLoss::forward(Pass& pass, StepState& state, const Tensor& logits)
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   const double temperature = pass.distillation->temperature;
   state_ = walk.make_statistic("divergence", {rows, kernels::divergence_state});
-  walk.run(pass.backend().divergence_chunk, kernels::DivergenceChunk{rows, columns, true, temperature, logits.data,
-                                                                     columns, teacher_.data, columns, state_.data});
+  walk.run(pass.backend().divergence_chunk, kernels::DivergenceChunk{.rows = rows,
+                                                                     .columns = columns,
+                                                                     .start = true,
+                                                                     .temperature = temperature,
+                                                                     .logits = logits.data,
+                                                                     .ld = columns,
+                                                                     .teacher = teacher_.data,
+                                                                     .ld_teacher = columns,
+                                                                     .state = state_.data});
   walk.run(pass.backend().divergence_loss,
            kernels::DivergenceLoss{rows, temperature, nullptr, state_.data, pass.distillation->weight,
                                    &state.scalars.sequence_scale, state.loss});
@@ -68,9 +82,18 @@ Tensor DivergenceLoss::backward(Pass& pass, const Tensor& logits) {
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   Tensor d_logits = pass.walk.make("d_logits", {rows, columns});
   pass.walk.run(pass.backend().divergence_backward,
-                kernels::DivergenceBackward{rows, columns, pass.distillation->temperature, nullptr, logits.data,
-                                            columns, teacher_.data, columns, state_.data, pass.distillation->weight,
-                                            &pass.scalars->sequence_scale, d_logits.data});
+                kernels::DivergenceBackward{.rows = rows,
+                                            .columns = columns,
+                                            .temperature = pass.distillation->temperature,
+                                            .targets = nullptr,
+                                            .logits = logits.data,
+                                            .ld = columns,
+                                            .teacher = teacher_.data,
+                                            .ld_teacher = columns,
+                                            .state = state_.data,
+                                            .weight = pass.distillation->weight,
+                                            .scale = &pass.scalars->sequence_scale,
+                                            .d_logits = d_logits.data});
   pass.walk.drop(state_);
   return d_logits;
 }
@@ -88,9 +111,15 @@ void VocabularyDivergence::add(Pass& pass, const Tensor& logits, std::int64_t fi
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   if (first == 0) state_ = pass.walk.make_statistic("divergence", {rows, kernels::divergence_state});
   Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, first, columns);
-  pass.walk.run(pass.backend().divergence_chunk,
-                kernels::DivergenceChunk{rows, columns, first == 0, pass.distillation->temperature, logits.data,
-                                         columns, teacher.data, columns, state_.data});
+  pass.walk.run(pass.backend().divergence_chunk, kernels::DivergenceChunk{.rows = rows,
+                                                                          .columns = columns,
+                                                                          .start = first == 0,
+                                                                          .temperature = pass.distillation->temperature,
+                                                                          .logits = logits.data,
+                                                                          .ld = columns,
+                                                                          .teacher = teacher.data,
+                                                                          .ld_teacher = columns,
+                                                                          .state = state_.data});
   pass.walk.drop(teacher);
 }
 
@@ -106,10 +135,18 @@ Tensor VocabularyDivergence::backward(Pass& pass, const Tensor& logits, std::int
   Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, first, columns);
   Tensor d_logits = pass.walk.make("d_logits", {rows, columns});
   pass.walk.run(pass.backend().divergence_backward,
-                kernels::DivergenceBackward{rows, columns, pass.distillation->temperature,
-                                            static_cast<const std::int32_t*>(targets.data), logits.data, columns,
-                                            teacher.data, columns, state_.data, pass.distillation->weight,
-                                            &pass.scalars->loss_scale, d_logits.data});
+                kernels::DivergenceBackward{.rows = rows,
+                                            .columns = columns,
+                                            .temperature = pass.distillation->temperature,
+                                            .targets = static_cast<const std::int32_t*>(targets.data),
+                                            .logits = logits.data,
+                                            .ld = columns,
+                                            .teacher = teacher.data,
+                                            .ld_teacher = columns,
+                                            .state = state_.data,
+                                            .weight = pass.distillation->weight,
+                                            .scale = &pass.scalars->loss_scale,
+                                            .d_logits = d_logits.data});
   pass.walk.drop(teacher);
   return d_logits;
 }

@@ -23,7 +23,7 @@ class DenseTable final : public Table {
     Parameter weight;
     weight.name = spec.name + ".weight";
     weight.shape = {spec.rows, spec.columns};
-    weight.init = {Init::Kind::normal, spec.deviation};
+    weight.init = {Init::Distribution::normal, spec.deviation};
     weight.decay = true;
     weight_ = builder.add(std::move(weight));
   }
@@ -53,9 +53,15 @@ class DenseTable final : public Table {
   void rows_backward(Walk& walk, Sink& sink, const Tensor&, std::int64_t first, std::int64_t count, const Tensor& left,
                      const Tensor& right) override {
     Tensor gradient = sink.open(walk, *weight_);
-    walk.run(walk.backend().product,
-             kernels::Product{left.elements() / count, count, columns_, left.data, count, right.data, columns_,
-                              slice(gradient, first, count).data, columns_});
+    walk.run(walk.backend().product, kernels::Product{.tokens = left.elements() / count,
+                                                      .in = count,
+                                                      .out = columns_,
+                                                      .x = left.data,
+                                                      .ldx = count,
+                                                      .g = right.data,
+                                                      .ldg = columns_,
+                                                      .result = slice(gradient, first, count).data,
+                                                      .ld_result = columns_});
     sink.close(walk, *weight_, gradient);
   }
 
@@ -87,18 +93,18 @@ int best_cut(const tt::Layout& layout) {
 class TtmEmbedding final : public Table {
  public:
   TtmEmbedding(Builder& builder, const TableSpec& spec)
-      : trains_(builder.trains),
-        halves_(builder.halves),
+      : chains_(builder.chains),
+        factors_(builder.factors),
         step_gradients_(builder.step_gradients),
         threshold_(builder.threshold),
         columns_(spec.columns) {
-    TensorTrain train;
-    train.name = spec.name;
-    train.rows = spec.rows, train.columns = spec.columns;
-    const tt::Layout& layout = train.layout = spec.form.layout;
-    train.initial_ranks = spec.form.initial_ranks;
-    train.folded = spec.form.folded;
-    if (layout.exact_rows > 0) add_exact_rows(builder, spec, train);
+    ChainParameters chain;
+    chain.name = spec.name;
+    chain.rows = spec.rows, chain.columns = spec.columns;
+    const tt::Layout& layout = chain.layout = spec.form.layout;
+    chain.initial_ranks = spec.form.initial_ranks;
+    chain.folded = spec.form.folded;
+    if (layout.exact_rows > 0) add_exact_rows(builder, spec, chain);
     const std::size_t order = layout.cores();
     table_.d = static_cast<int>(order);
     table_.cut = best_cut(layout);
@@ -106,11 +112,11 @@ class TtmEmbedding final : public Table {
     std::copy_n(layout.modes.begin() + static_cast<std::ptrdiff_t>(order), order, table_.column_modes);
     std::copy(layout.ranks.begin(), layout.ranks.end(), table_.ranks);
     empty_ = layout.empty();
-    train_ = add_tensor_train(builder, train, spec.deviation);
-    add_halves(builder, spec.name);
+    chain_ = add_chain(builder, chain, spec.deviation);
+    add_factors(builder, spec.name);
   }
 
-  void declare(plan::Inputs& inputs) override { inputs.add(trains_[train_].exact_ids, exact_ids_); }
+  void declare(plan::Inputs& inputs) override { inputs.add(chains_[chain_].exact_ids, exact_ids_); }
 
   void prepare(Walk& walk) override {
     if (empty_) return;
@@ -146,8 +152,18 @@ class TtmEmbedding final : public Table {
                      const Tensor& left, const Tensor& right) override {
     Tensor d_rows = walk.make("d_rows", {count, columns_});
     const std::int64_t tokens = left.elements() / count;
-    walk.run(walk.backend().matmul, kernels::MatMul{count, columns_, tokens, left.data, count, true, right.data,
-                                                    columns_, false, d_rows.data, columns_, false});
+    walk.run(walk.backend().matmul, kernels::MatMul{.m = count,
+                                                    .n = columns_,
+                                                    .k = tokens,
+                                                    .a = left.data,
+                                                    .lda = count,
+                                                    .transpose_a = true,
+                                                    .b = right.data,
+                                                    .ldb = columns_,
+                                                    .transpose_b = false,
+                                                    .c = d_rows.data,
+                                                    .ldc = columns_,
+                                                    .accumulate = false});
     backward(walk, sink, bags_of(ids, first, count), d_rows);
     walk.drop(d_rows);
   }
@@ -155,17 +171,17 @@ class TtmEmbedding final : public Table {
   void finish(Walk& walk, Sink& sink) override {
     if (empty_) return;
     describe();
-    const TensorTrain& train = trains_[train_];
+    const ChainParameters& chain = chains_[chain_];
     Tensor open[2 * kernels::max_cores];
     int next = 0;
-    for (std::size_t k = 0; k < train.cores.size(); ++k)
-      table_.d_cores[k] = (open[next++] = sink.open(walk, *train.cores[k])).data;
-    for (std::size_t k = 0; k < train.diagonals.size(); ++k)
-      table_.d_diagonals[k] = (open[next++] = sink.open(walk, *train.diagonals[k])).data;
+    for (std::size_t k = 0; k < chain.cores.size(); ++k)
+      table_.d_cores[k] = (open[next++] = sink.open(walk, *chain.cores[k])).data;
+    for (std::size_t k = 0; k < chain.diagonals.size(); ++k)
+      table_.d_diagonals[k] = (open[next++] = sink.open(walk, *chain.diagonals[k])).data;
     walk.run(walk.backend().ttm_merge_backward, kernels::TtmMergeBackward{&table_});
     next = 0;
-    for (Parameter* core : train.cores) sink.close(walk, *core, open[next++]);
-    for (Parameter* diagonal : train.diagonals) sink.close(walk, *diagonal, open[next++]);
+    for (Parameter* core : chain.cores) sink.close(walk, *core, open[next++]);
+    for (Parameter* diagonal : chain.diagonals) sink.close(walk, *diagonal, open[next++]);
   }
 
  private:
@@ -185,52 +201,52 @@ class TtmEmbedding final : public Table {
 
   // Adds the exact rows as a parameter like a dense table. Their ids are arbitrary until the real ones are loaded. The
   // chain already counts these rows in the dense model.
-  static void add_exact_rows(Builder& builder, const TableSpec& spec, TensorTrain& train) {
+  static void add_exact_rows(Builder& builder, const TableSpec& spec, ChainParameters& chain) {
     Parameter rows;
     rows.name = spec.name + ".exact.rows";
-    rows.shape = {train.layout.exact_rows, spec.columns};
-    rows.init = {Init::Kind::normal, spec.deviation};
+    rows.shape = {chain.layout.exact_rows, spec.columns};
+    rows.init = {Init::Distribution::normal, spec.deviation};
     rows.decay = true;
-    train.exact_rows = builder.parameters.add(std::move(rows));
-    train.exact_ids.resize(static_cast<std::size_t>(train.layout.exact_rows));
-    std::iota(train.exact_ids.begin(), train.exact_ids.end(), 0);
+    chain.exact_rows = builder.parameters.add(std::move(rows));
+    chain.exact_ids.resize(static_cast<std::size_t>(chain.layout.exact_rows));
+    std::iota(chain.exact_ids.begin(), chain.exact_ids.end(), 0);
   }
 
-  Parameter* exact_rows() const { return trains_[train_].exact_rows; }
+  Parameter* exact_rows() const { return chains_[chain_].exact_rows; }
 
   kernels::ExactIds exact(const kernels::Bags& bags) const {
     COMERA_CHECK(bags.offsets == nullptr && !exact_ids_.empty());
     return {bags.bags, bags.id, exact_ids_.elements(), columns_, static_cast<const std::int32_t*>(exact_ids_.data)};
   }
 
-  void add_halves(Builder& builder, const std::string& name) {
+  void add_factors(Builder& builder, const std::string& name) {
     const std::int64_t left = empty_ ? 0 : left_elements(table_), right = empty_ ? 0 : right_elements(table_);
-    left_ = halves_.add(name + ".left", plan::Kind::scratch, builder.dtype, {left});
-    right_ = halves_.add(name + ".right", plan::Kind::scratch, builder.dtype, {right});
-    d_left_ =
-        step_gradients_.add(name + ".d_left", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {left});
-    d_right_ =
-        step_gradients_.add(name + ".d_right", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {right});
+    left_ = factors_.add(name + ".left", plan::Category::scratch, builder.dtype, {left});
+    right_ = factors_.add(name + ".right", plan::Category::scratch, builder.dtype, {right});
+    d_left_ = step_gradients_.add(name + ".d_left", plan::Category::gradients, kernels::parameter_type(builder.dtype),
+                                  {left});
+    d_right_ = step_gradients_.add(name + ".d_right", plan::Category::gradients, kernels::parameter_type(builder.dtype),
+                                   {right});
   }
 
   // Sets the addresses, which change when memory is planned again. Sizes do not change.
   void describe() {
-    const TensorTrain& train = trains_[train_];
-    for (std::size_t k = 0; k < train.cores.size(); ++k) table_.cores[k] = train.cores[k]->value.data;
-    for (std::size_t k = 0; k < train.diagonals.size(); ++k) table_.diagonals[k] = train.diagonals[k]->value.data;
+    const ChainParameters& chain = chains_[chain_];
+    for (std::size_t k = 0; k < chain.cores.size(); ++k) table_.cores[k] = chain.cores[k]->value.data;
+    for (std::size_t k = 0; k < chain.diagonals.size(); ++k) table_.diagonals[k] = chain.diagonals[k]->value.data;
     table_.threshold = threshold_;
-    table_.left = halves_[left_].data;
-    table_.right = halves_[right_].data;
+    table_.left = factors_[left_].data;
+    table_.right = factors_[right_].data;
     table_.d_left = step_gradients_[d_left_].data;
     table_.d_right = step_gradients_[d_right_].data;
   }
 
-  const std::vector<TensorTrain>& trains_;
-  plan::Slab& halves_;
+  const std::vector<ChainParameters>& chains_;
+  plan::Slab& factors_;
   plan::Slab& step_gradients_;
   const double& threshold_;
   std::int64_t columns_;
-  std::size_t train_ = 0;
+  std::size_t chain_ = 0;
   bool empty_ = false;
   int left_ = -1, right_ = -1, d_left_ = -1, d_right_ = -1;
   kernels::TtmTable table_;

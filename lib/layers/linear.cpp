@@ -13,7 +13,7 @@ Parameter* add_bias(Builder& builder, const LinearSpec& spec) {
   Parameter bias;
   bias.name = spec.name + ".bias";
   bias.shape = {spec.out};
-  bias.init = {Init::Kind::uniform, 1 / std::sqrt(static_cast<double>(spec.out))};
+  bias.init = {Init::Distribution::uniform, 1 / std::sqrt(static_cast<double>(spec.out))};
   return builder.add(std::move(bias));
 }
 

@@ -25,17 +25,30 @@ void CrossEntropy::add(Pass& pass, const Tensor& logits, std::int64_t first, con
     target_logit_ = pass.walk.make_statistic("target_logit", {rows});
     best_ = pass.walk.make("best", {rows}, DType::i32);
   }
-  pass.walk.run(
-      pass.backend().cross_entropy_chunk,
-      kernels::CrossEntropyChunk{rows, columns, first, start, logits.data, columns, ids_of(targets), maximum_.data,
-                                 sum_.data, target_logit_.data, static_cast<std::int32_t*>(best_.data)});
+  pass.walk.run(pass.backend().cross_entropy_chunk,
+                kernels::CrossEntropyChunk{.rows = rows,
+                                           .columns = columns,
+                                           .first = first,
+                                           .start = start,
+                                           .logits = logits.data,
+                                           .ld = columns,
+                                           .targets = ids_of(targets),
+                                           .maximum = maximum_.data,
+                                           .sum = sum_.data,
+                                           .target_logit = target_logit_.data,
+                                           .best = static_cast<std::int32_t*>(best_.data)});
 }
 
 Tensor CrossEntropy::finish(Pass& pass, StepState& state, const Tensor& targets) {
-  pass.walk.run(
-      pass.backend().cross_entropy_loss,
-      kernels::CrossEntropyLoss{maximum_.shape[0], ids_of(targets), maximum_.data, sum_.data, target_logit_.data,
-                                ids_of(best_), &state.scalars.loss_scale, state.loss, &state.correct});
+  pass.walk.run(pass.backend().cross_entropy_loss, kernels::CrossEntropyLoss{.rows = maximum_.shape[0],
+                                                                             .targets = ids_of(targets),
+                                                                             .maximum = maximum_.data,
+                                                                             .sum = sum_.data,
+                                                                             .target_logit = target_logit_.data,
+                                                                             .best = ids_of(best_),
+                                                                             .loss_scale = &state.scalars.loss_scale,
+                                                                             .loss = state.loss,
+                                                                             .correct = &state.correct});
   pass.walk.drop(target_logit_);
   Tensor best = best_;
   best_ = Tensor{};
@@ -44,8 +57,15 @@ Tensor CrossEntropy::finish(Pass& pass, StepState& state, const Tensor& targets)
 
 void CrossEntropy::backward(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets) {
   pass.walk.run(pass.backend().cross_entropy_backward,
-                kernels::CrossEntropyBackward{logits.shape[0], logits.shape[1], first, logits.data, logits.shape[1],
-                                              ids_of(targets), maximum_.data, sum_.data, &pass.scalars->loss_scale});
+                kernels::CrossEntropyBackward{.rows = logits.shape[0],
+                                              .columns = logits.shape[1],
+                                              .first = first,
+                                              .logits = logits.data,
+                                              .ld = logits.shape[1],
+                                              .targets = ids_of(targets),
+                                              .maximum = maximum_.data,
+                                              .sum = sum_.data,
+                                              .loss_scale = &pass.scalars->loss_scale});
 }
 
 void CrossEntropy::release(Pass& pass) {
@@ -93,8 +113,18 @@ Tensor VocabularyDecoder::logits(Pass& pass, const Tensor& h, const Tensor& rows
   const std::int64_t tokens = h.elements() / columns_, count = rows.shape[0];
   Tensor logits = pass.walk.make("logits", {tokens, count});
   if (bias_) add_bias(pass, logits, first);
-  pass.walk.run(pass.backend().matmul, kernels::MatMul{tokens, count, columns_, h.data, columns_, false, rows.data,
-                                                       columns_, true, logits.data, count, bias_ != nullptr});
+  pass.walk.run(pass.backend().matmul, kernels::MatMul{.m = tokens,
+                                                       .n = count,
+                                                       .k = columns_,
+                                                       .a = h.data,
+                                                       .lda = columns_,
+                                                       .transpose_a = false,
+                                                       .b = rows.data,
+                                                       .ldb = columns_,
+                                                       .transpose_b = true,
+                                                       .c = logits.data,
+                                                       .ldc = count,
+                                                       .accumulate = bias_ != nullptr});
   return logits;
 }
 
@@ -105,9 +135,18 @@ Tensor VocabularyDecoder::all_logits(Pass& pass, const Tensor& h) {
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
     Tensor rows = table_.rows(pass.walk, words_, first, std::min(chunk, vocabulary_ - first));
     char* part = static_cast<char*>(all.data) + static_cast<std::size_t>(first) * size_of(all.dtype);
-    pass.walk.run(pass.backend().matmul,
-                  kernels::MatMul{tokens, rows.shape[0], columns_, h.data, columns_, false, rows.data, columns_, true,
-                                  part, vocabulary_, bias_ != nullptr});
+    pass.walk.run(pass.backend().matmul, kernels::MatMul{.m = tokens,
+                                                         .n = rows.shape[0],
+                                                         .k = columns_,
+                                                         .a = h.data,
+                                                         .lda = columns_,
+                                                         .transpose_a = false,
+                                                         .b = rows.data,
+                                                         .ldb = columns_,
+                                                         .transpose_b = true,
+                                                         .c = part,
+                                                         .ldc = vocabulary_,
+                                                         .accumulate = bias_ != nullptr});
     pass.walk.drop(rows);
   }
   return all;
@@ -163,8 +202,18 @@ void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, 
   Tensor rows = table_.rows(pass.walk, words_, first, count);
   Tensor d_logits = logits(pass, h, rows, first);
   logits_backward(pass, d_logits, first);
-  pass.walk.run(pass.backend().matmul, kernels::MatMul{tokens, columns_, count, d_logits.data, count, false, rows.data,
-                                                       columns_, false, dh.data, columns_, first > 0});
+  pass.walk.run(pass.backend().matmul, kernels::MatMul{.m = tokens,
+                                                       .n = columns_,
+                                                       .k = count,
+                                                       .a = d_logits.data,
+                                                       .lda = count,
+                                                       .transpose_a = false,
+                                                       .b = rows.data,
+                                                       .ldb = columns_,
+                                                       .transpose_b = false,
+                                                       .c = dh.data,
+                                                       .ldc = columns_,
+                                                       .accumulate = first > 0});
   pass.walk.drop(rows);
   if (bias_) bias_backward(pass, sink, d_logits, first);
   table_.rows_backward(pass.walk, sink, words_, first, count, d_logits, h);

@@ -10,7 +10,7 @@ Parameter* add_vector(Builder& builder, const std::string& name, std::int64_t co
   Parameter parameter;
   parameter.name = name;
   parameter.shape = {columns};
-  parameter.init = {Init::Kind::constant, value};
+  parameter.init = {Init::Distribution::constant, value};
   return builder.add(std::move(parameter));
 }
 
@@ -22,7 +22,7 @@ ResidualNorm::ResidualNorm(Builder& builder, const std::string& name, std::int64
   if (settings.kind == kernels::NormKind::layer) shift_ = add_vector(builder, name + ".bias", columns, 0);
 }
 
-Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* stream) {
+Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* sum) {
   const std::int64_t tokens = x.elements() / columns_;
   if (InputObserver* observer = input_observer(); observer && residual.data && pass.walk.computes())
     observer->join(residual, x);
@@ -37,7 +37,7 @@ Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor
   call.gain = gain_->value.data, call.shift = shift_ ? shift_->value.data : nullptr;
   call.sum = x.data, call.mean = mean_.data, call.rstd = rstd_.data, call.y = y.data;
   pass.walk.run(pass.backend().norm_forward, call);
-  if (stream) *stream = pass.walk.keep(x);
+  if (sum) *sum = pass.walk.keep(x);
   pass.policy.take(pass.walk, x, Use::value, sum_);
   if (!pass.policy.saves()) {
     pass.walk.drop(mean_);
@@ -50,14 +50,21 @@ Tensor ResidualNorm::rebuild(Walk& walk) {
   Tensor sum = sum_->read(walk);
   const std::int64_t tokens = sum.elements() / columns_;
   Tensor y = walk.make("norm", {tokens, columns_});
-  walk.run(walk.backend().norm_apply,
-           kernels::NormApply{settings_.kind, tokens, columns_, sum.data, mean_.data, rstd_.data, gain_->value.data,
-                              shift_ ? shift_->value.data : nullptr, output_dropout_, y.data});
+  walk.run(walk.backend().norm_apply, kernels::NormApply{.kind = settings_.kind,
+                                                         .tokens = tokens,
+                                                         .columns = columns_,
+                                                         .sum = sum.data,
+                                                         .mean = mean_.data,
+                                                         .rstd = rstd_.data,
+                                                         .gain = gain_->value.data,
+                                                         .shift = shift_ ? shift_->value.data : nullptr,
+                                                         .output_dropout = output_dropout_,
+                                                         .y = y.data});
   walk.drop(sum);
   return y;
 }
 
-Tensor ResidualNorm::backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_stream, Tensor* dx) {
+Tensor ResidualNorm::backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_residual, Tensor* dx) {
   Tensor sum = sum_->value(pass.walk);
   const std::int64_t tokens = sum.elements() / columns_;
   const kernels::Dropout dropout = pass.dropout(settings_.dropout, site_);
@@ -68,12 +75,12 @@ Tensor ResidualNorm::backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_stream
   call.kind = settings_.kind, call.tokens = tokens, call.columns = columns_;
   call.dy = dy.data, call.sum = sum.data, call.mean = mean_.data, call.rstd = rstd_.data, call.gain = gain_->value.data;
   call.dropout = dropout, call.output_dropout = output_dropout_;
-  call.d_sum_in = d_stream.data, call.d_sum = dy.data, call.dx = dx ? dx->data : nullptr;
+  call.d_sum_in = d_residual.data, call.d_sum = dy.data, call.dx = dx ? dx->data : nullptr;
   call.d_gain = d_gain.data, call.d_shift = d_shift.data;
   pass.walk.run(pass.backend().norm_backward, call);
   sink.close(pass.walk, *gain_, d_gain);
   if (shift_) sink.close(pass.walk, *shift_, d_shift);
-  if (!d_stream.empty()) pass.walk.drop(d_stream);
+  if (!d_residual.empty()) pass.walk.drop(d_residual);
   pass.walk.drop(sum);
   pass.walk.drop(mean_);
   pass.walk.drop(rstd_);

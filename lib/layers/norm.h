@@ -20,12 +20,12 @@ class ResidualNorm final : public Producer {
 
   // Takes ownership of x, whose memory becomes s. `residual` is only read; empty: none. The caller drops y, and *stream
   // (s itself) if it is requested.
-  Value forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* stream = nullptr);
+  Value forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* sum = nullptr);
   // Computes y again from s.
   Tensor rebuild(Walk& walk) override;
-  // Takes ownership of dy and returns d_s in its memory: the gradient of the residual. `d_stream`: gradient of s from
+  // Takes ownership of dy and returns d_s in its memory: the gradient of the residual. `d_residual`: gradient of s from
   // other consumers, which is consumed; may be empty. *dx (if requested) is the gradient of x. The caller drops both.
-  Tensor backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_stream, Tensor* dx);
+  Tensor backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_residual, Tensor* dx);
 
  private:
   std::int64_t columns_;

@@ -26,9 +26,15 @@ void Rotary::end(Walk& walk) {
 
 void Rotary::turn(Pass& pass, const Tensor& x, bool back) const {
   const std::int64_t tokens = pass.tokens();
-  pass.walk.run(pass.backend().rotary, kernels::Rotary{tokens, x.elements() / (tokens * head_size_), head_size_,
-                                                       static_cast<const std::int32_t*>(positions_.data),
-                                                       tables_.cosines.data, tables_.sines.data, back, x.data, x.data});
+  pass.walk.run(pass.backend().rotary, kernels::Rotary{.tokens = tokens,
+                                                       .heads = x.elements() / (tokens * head_size_),
+                                                       .head_size = head_size_,
+                                                       .positions = static_cast<const std::int32_t*>(positions_.data),
+                                                       .cosines = tables_.cosines.data,
+                                                       .sines = tables_.sines.data,
+                                                       .inverse = back,
+                                                       .x = x.data,
+                                                       .y = x.data});
 }
 
 }  // namespace comera::layers

@@ -25,17 +25,33 @@ void SquaredError::forward(Pass& pass, StepState& state, const Tensor& predictio
   Walk& walk = pass.walk;
   Tensor distances = walk.make_statistic("distances", {pass.sequences});
   walk.run(pass.backend().vector_distance,
-           kernels::VectorDistance{kernels::Distance::squared, pass.sequences, 1, 1,
-                                   static_cast<const std::int32_t*>(counts_.data), predictions.data, scores_.data, 1,
-                                   &state.scalars.loss_scale, distances.data, state.loss});
+           kernels::VectorDistance{.distance = kernels::Distance::squared,
+                                   .sequences = pass.sequences,
+                                   .length = 1,
+                                   .columns = 1,
+                                   .lengths = static_cast<const std::int32_t*>(counts_.data),
+                                   .x = predictions.data,
+                                   .target = scores_.data,
+                                   .weight = 1,
+                                   .scale = &state.scalars.loss_scale,
+                                   .distances = distances.data,
+                                   .loss = state.loss});
   walk.drop(distances);
 }
 
 void SquaredError::backward(Pass& pass, const Tensor& predictions, const Tensor& d_predictions) {
   pass.walk.run(pass.backend().vector_distance_backward,
-                kernels::VectorDistanceBackward{kernels::Distance::squared, pass.sequences, 1, 1,
-                                                static_cast<const std::int32_t*>(counts_.data), predictions.data,
-                                                scores_.data, 1, &pass.scalars->loss_scale, d_predictions.data, false});
+                kernels::VectorDistanceBackward{.distance = kernels::Distance::squared,
+                                                .sequences = pass.sequences,
+                                                .length = 1,
+                                                .columns = 1,
+                                                .lengths = static_cast<const std::int32_t*>(counts_.data),
+                                                .x = predictions.data,
+                                                .target = scores_.data,
+                                                .weight = 1,
+                                                .scale = &pass.scalars->loss_scale,
+                                                .dx = d_predictions.data,
+                                                .accumulate = false});
 }
 
 }  // namespace comera::layers

@@ -1,3 +1,4 @@
+// Linear layers with weights in tensor-train form, declared in lib/layers/linear.h.
 #include "kernels/tt_linear.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 class TtLinear final : public Linear {
  public:
   TtLinear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation)
-      : in_(in), activation_(activation), halves_(builder.halves), step_gradients_(builder.step_gradients) {
+      : in_(in), activation_(activation), factors_(builder.factors), step_gradients_(builder.step_gradients) {
     COMERA_CHECK(specs.size() <= kernels::max_outputs);
     for (const LinearSpec& spec : specs) {
       const tt::Layout& layout = spec.form.layout;
@@ -24,8 +25,8 @@ class TtLinear final : public Linear {
       outputs_.push_back({spec.out, rank, width_, nullptr, -1, -1});
       width_ += outputs_.back().rank;
     }
-    left_ = halves_.add(specs[0].name + ".left", plan::Kind::scratch, builder.dtype, {in, width_});
-    d_left_ = step_gradients_.add(specs[0].name + ".d_left", plan::Kind::gradients,
+    left_ = factors_.add(specs[0].name + ".left", plan::Category::scratch, builder.dtype, {in, width_});
+    d_left_ = step_gradients_.add(specs[0].name + ".d_left", plan::Category::gradients,
                                   kernels::parameter_type(builder.dtype), {in, width_});
     for (std::size_t i = 0; i < specs.size(); ++i) add_output(builder, specs[i], outputs_[i]);
   }
@@ -64,7 +65,7 @@ class TtLinear final : public Linear {
     Tensor u1 = pass.walk.make("u1", {tokens, width_});
     kernels::TtLinearBackward call;
     call.tokens = tokens, call.in = in_, call.width = width_;
-    call.t1 = t1.data, call.left = halves_[left_].data, call.activation = activation_;
+    call.t1 = t1.data, call.left = factors_[left_].data, call.activation = activation_;
     call.u1 = u1.data, call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
     call.outputs = outputs();
     Tensor x = x_->value(pass.walk);
@@ -92,28 +93,28 @@ class TtLinear final : public Linear {
   };
 
   // Allocates order and gauge. They are arbitrary until the real ones are loaded.
-  static void add_indices(TensorTrain& train) {
-    const tt::Layout& layout = train.layout;
+  static void add_indices(ChainParameters& chain) {
+    const tt::Layout& layout = chain.layout;
     if (layout.gauge) {
-      COMERA_CHECK(train.folded && layout.cores() == layout.inputs() + 1);
-      train.gauge.resize(static_cast<std::size_t>(layout.ranks[layout.middle()]));
+      COMERA_CHECK(chain.folded && layout.cores() == layout.inputs() + 1);
+      chain.gauge.resize(static_cast<std::size_t>(layout.ranks[layout.middle()]));
     }
-    if (layout.sorted) train.order.resize(static_cast<std::size_t>(train.columns));
-    std::iota(train.gauge.begin(), train.gauge.end(), 0);
-    std::iota(train.order.begin(), train.order.end(), 0);
+    if (layout.sorted) chain.order.resize(static_cast<std::size_t>(chain.columns));
+    std::iota(chain.gauge.begin(), chain.gauge.end(), 0);
+    std::iota(chain.order.begin(), chain.order.end(), 0);
   }
 
   void add_output(Builder& builder, const LinearSpec& spec, Output& output) {
-    TensorTrain train;
-    train.name = spec.name;
-    train.rows = spec.out, train.columns = in_;
-    train.layout = spec.form.layout;
-    train.initial_ranks = spec.form.initial_ranks;
-    train.folded = spec.form.folded;
-    add_indices(train);
-    const std::size_t index = add_tensor_train(builder, train, linear_deviation(in_, spec.out));
-    output.right = halves_.add(spec.name + ".right", plan::Kind::scratch, builder.dtype, {output.rank, spec.out});
-    output.d_right = step_gradients_.add(spec.name + ".d_right", plan::Kind::gradients,
+    ChainParameters chain;
+    chain.name = spec.name;
+    chain.rows = spec.out, chain.columns = in_;
+    chain.layout = spec.form.layout;
+    chain.initial_ranks = spec.form.initial_ranks;
+    chain.folded = spec.form.folded;
+    add_indices(chain);
+    const std::size_t index = add_chain(builder, chain, linear_deviation(in_, spec.out));
+    output.right = factors_.add(spec.name + ".right", plan::Category::scratch, builder.dtype, {output.rank, spec.out});
+    output.d_right = step_gradients_.add(spec.name + ".d_right", plan::Category::gradients,
                                          kernels::parameter_type(builder.dtype), {output.rank, spec.out});
     output.bias = add_bias(builder, spec);
     if (output.rank > 0)
@@ -125,7 +126,7 @@ class TtLinear final : public Linear {
     row.out = row.ldy = output.out;
     row.rank = output.rank;
     row.offset = output.offset;
-    row.right = halves_[output.right].data;
+    row.right = factors_[output.right].data;
     row.bias = output.bias ? output.bias->value.data : nullptr;
     return row;
   }
@@ -133,7 +134,7 @@ class TtLinear final : public Linear {
   kernels::TtLinearForward forward_call(const Tensor& t1) const {
     kernels::TtLinearForward call;
     call.tokens = t1.shape[0], call.in = in_, call.ldx = in_, call.width = width_;
-    call.left = halves_[left_].data;
+    call.left = factors_[left_].data;
     call.activation = activation_;
     call.t1 = t1.data;
     call.outputs = outputs();
@@ -150,7 +151,7 @@ class TtLinear final : public Linear {
 
   std::int64_t in_, width_ = 0;
   kernels::Activation activation_;
-  plan::Slab& halves_;
+  plan::Slab& factors_;
   plan::Slab& step_gradients_;
   std::vector<Output> outputs_;
   int left_ = -1, d_left_ = -1;

@@ -17,15 +17,15 @@ class TtMerger {
   // The left and right factor of one weight: a slice of a wide left factor (slab item, first column, width) and a right
   // factor.
   struct Place {
-    int left = -1, right = -1;      // items of the halves' slab
+    int left = -1, right = -1;      // items of the factors' slab
     int d_left = -1, d_right = -1;  // items of the step gradients' slab
     std::int64_t offset = 0, width = 0;
   };
 
-  TtMerger(const std::vector<TensorTrain>& trains, plan::Slab& halves, plan::Slab& step_gradients);
+  TtMerger(const std::vector<ChainParameters>& chains, plan::Slab& factors, plan::Slab& step_gradients);
   ~TtMerger();
 
-  void add(std::size_t train, const Place& place);
+  void add(std::size_t chain, const Place& place);
   // Lists orders and gauges. They are inputs of prepare() and finish().
   void declare(plan::Inputs& inputs);
   void prepare(Walk& walk, double threshold);
@@ -33,13 +33,13 @@ class TtMerger {
 
  private:
   struct Item {
-    std::size_t train;
+    std::size_t chain;
     Place place;
   };
   void describe(std::size_t index, double threshold);
 
-  const std::vector<TensorTrain>& trains_;
-  plan::Slab& halves_;
+  const std::vector<ChainParameters>& chains_;
+  plan::Slab& factors_;
   plan::Slab& step_gradients_;
   std::vector<Item> items_;
   std::vector<kernels::TtMatrix> matrices_;  // as many as items, filled again in each call

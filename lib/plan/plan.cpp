@@ -5,13 +5,13 @@
 
 namespace comera::plan {
 
-const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::weights: return "weights";
-    case Kind::gradients: return "gradients";
-    case Kind::optimizer: return "optimizer";
-    case Kind::saved: return "saved";
-    case Kind::scratch: return "scratch";
+const char* name_of(Category category) {
+  switch (category) {
+    case Category::weights: return "weights";
+    case Category::gradients: return "gradients";
+    case Category::optimizer: return "optimizer";
+    case Category::saved: return "saved";
+    case Category::scratch: return "scratch";
   }
   return "?";
 }
@@ -64,12 +64,12 @@ int Plan::peak_tick() const {
   return static_cast<int>(std::max_element(change.begin(), change.end()) - change.begin());
 }
 
-BytesByKind Plan::peak_by_kind() const {
-  BytesByKind live{};
+BytesByCategory Plan::peak_by_category() const {
+  BytesByCategory live{};
   const int tick = peak_tick();
   for (const PlannedTensor& tensor : tensors)
-    if (tensor.first <= tick && tick <= tensor.last) live[static_cast<int>(tensor.kind)] += aligned(tensor.bytes);
-  live[static_cast<int>(Kind::scratch)] += bytes - std::accumulate(live.begin(), live.end(), std::size_t{0});
+    if (tensor.first <= tick && tick <= tensor.last) live[static_cast<int>(tensor.category)] += aligned(tensor.bytes);
+  live[static_cast<int>(Category::scratch)] += bytes - std::accumulate(live.begin(), live.end(), std::size_t{0});
   return live;
 }
 

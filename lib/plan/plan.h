@@ -12,10 +12,10 @@
 namespace comera::plan {
 
 // The kind of a tensor in the memory table. All but weights and optimizer live in the step arena.
-enum class Kind : std::uint8_t { weights, gradients, optimizer, saved, scratch };
-constexpr int kinds = 5;
-const char* name_of(Kind kind);
-using BytesByKind = std::array<std::size_t, kinds>;
+enum class Category : std::uint8_t { weights, gradients, optimizer, saved, scratch };
+constexpr int categories = 5;
+const char* name_of(Category category);
+using BytesByCategory = std::array<std::size_t, categories>;
 
 // The address of tensors without memory: tensors of a recording, and slabs before bind(). It is never read. It is not
 // null, so that calls with optional tensors look the same when recorded.
@@ -37,7 +37,7 @@ struct PlannedTensor {
   std::string name;
   Shape shape;
   DType dtype = DType::f32;
-  Kind kind = Kind::scratch;
+  Category category = Category::scratch;
   std::size_t bytes = 0;
   int first = 0, last = 0;  // first and last clock tick of its lifetime
   int drops = 1;            // number of drops that end its lifetime
@@ -68,7 +68,7 @@ class Plan {
   // The first tick with the largest number of live bytes.
   int peak_tick() const;
   // Live bytes of each kind at that tick. Bytes lost by packing are added to scratch.
-  BytesByKind peak_by_kind() const;
+  BytesByCategory peak_by_category() const;
   double flops() const;
 };
 

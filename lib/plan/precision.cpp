@@ -12,7 +12,7 @@ namespace {
 struct Precision {
   const char* name;
   int least;  // compute capability of a GPU, 10 * major + minor; 0: the host supports it too
-  DType stream;
+  DType dtype;
   bool tf32, fp8;
 };
 
@@ -29,19 +29,19 @@ std::vector<std::string> precisions() {
   return names;
 }
 
-void set_precision(Machine& machine, const std::string& name, const kernels::CudaDevice* card) {
+void set_precision(Machine& machine, const std::string& name, const kernels::CudaDevice* gpu) {
   const auto* const found =
       std::find_if(std::begin(all), std::end(all), [&](const Precision& precision) { return precision.name == name; });
   if (found == std::end(all)) fail_input("[device] --dtype {}: want one of {}", name, fmt::join(precisions(), ", "));
-  if (found->least > 0 && !card)
+  if (found->least > 0 && !gpu)
     fail_input("[device] --dtype {} needs a GPU: --device {} computes in fp32; add --device cuda, or leave out --dtype",
                name, machine.backend->name);
-  if (card && 10 * card->major + card->minor < found->least)
+  if (gpu && 10 * gpu->major + gpu->minor < found->least)
     fail_input(
         "[device] --dtype {}: {} of compute capability {}.{} lacks it, GPUs of {}.{} or newer have it; use another "
         "GPU, or --dtype fp32",
-        name, card->name, card->major, card->minor, found->least / 10, found->least % 10);
-  machine.dtype = found->stream;
+        name, gpu->name, gpu->major, gpu->minor, found->least / 10, found->least % 10);
+  machine.dtype = found->dtype;
   machine.tf32 = found->tf32, machine.fp8 = found->fp8;
 }
 

@@ -14,8 +14,8 @@ namespace comera::plan {
 
 std::vector<std::string> precisions();  // names of all precisions
 
-// Configures the machine for this precision. Throws InputError in one sentence if it is not supported. `card`: the GPU
+// Configures the machine for this precision. Throws InputError in one sentence if it is not supported. `gpu`: the GPU
 // of the machine's backend; null: the host.
-void set_precision(Machine& machine, const std::string& name, const kernels::CudaDevice* card);
+void set_precision(Machine& machine, const std::string& name, const kernels::CudaDevice* gpu);
 
 }  // namespace comera::plan

@@ -30,16 +30,16 @@ Arena::~Arena() {
   if (data_) backend_->memory.release(data_, bytes_);
 }
 
-int Slab::add(std::string name, Kind kind, DType dtype, Shape shape) {
+int Slab::add(std::string name, Category category, DType dtype, Shape shape) {
   const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
-  items_.push_back({std::move(name), kind, dtype, shape, bytes_, bytes});
+  items_.push_back({std::move(name), category, dtype, shape, bytes_, bytes});
   bytes_ += aligned(bytes);
   return static_cast<int>(items_.size()) - 1;
 }
 
-BytesByKind Slab::bytes_by_kind() const {
-  BytesByKind sum{};
-  for (const Item& item : items_) sum[static_cast<int>(item.kind)] += aligned(item.bytes);
+BytesByCategory Slab::bytes_by_category() const {
+  BytesByCategory sum{};
+  for (const Item& item : items_) sum[static_cast<int>(item.category)] += aligned(item.bytes);
   return sum;
 }
 

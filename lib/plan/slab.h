@@ -32,16 +32,16 @@ class Slab {
  public:
   struct Item {
     std::string name;
-    Kind kind;
+    Category category;
     DType dtype;
     Shape shape;
     std::size_t offset;
     std::size_t bytes;
   };
 
-  int add(std::string name, Kind kind, DType dtype, Shape shape);
+  int add(std::string name, Category category, DType dtype, Shape shape);
   std::size_t bytes() const { return bytes_; }
-  BytesByKind bytes_by_kind() const;
+  BytesByCategory bytes_by_category() const;
   const std::vector<Item>& items() const { return items_; }
 
   void bind(void* base) { base_ = static_cast<char*>(base); }

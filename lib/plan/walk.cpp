@@ -46,14 +46,20 @@ void Walk::set_poison(bool poison) {
     for (const PlannedTensor& tensor : plan_->tensors) uses_.push_back(tensor.drops);
 }
 
-Tensor Walk::make(const char* name, Shape shape, DType dtype, Kind kind) {
-  return recording() ? record_tensor(name, shape, dtype, kind) : replay_tensor(shape, dtype);
+Tensor Walk::make(const char* name, Shape shape, DType dtype, Category category) {
+  return recording() ? record_tensor(name, shape, dtype, category) : replay_tensor(shape, dtype);
 }
 
-Tensor Walk::record_tensor(const std::string& name, const Shape& shape, DType dtype, Kind kind) {
+Tensor Walk::record_tensor(const std::string& name, const Shape& shape, DType dtype, Category category) {
   const int id = static_cast<int>(recorded_->tensors.size());
   const Tensor tensor{unbound, dtype, shape, id};
-  recorded_->tensors.push_back({prefix_ + name, shape, dtype, kind, tensor.bytes(), recorded_->ticks, -1, 1, 0});
+  recorded_->tensors.push_back({.name = prefix_ + name,
+                                .shape = shape,
+                                .dtype = dtype,
+                                .category = category,
+                                .bytes = tensor.bytes(),
+                                .first = recorded_->ticks,
+                                .last = -1});
   uses_.push_back(1);
   return tensor;
 }
@@ -81,13 +87,13 @@ void Walk::drop(Tensor& tensor) {
       if (--uses_[tensor.id] == 0) recorded_->tensors[tensor.id].last = recorded_->ticks;
       ++recorded_->ticks;
     } else if (!uses_.empty()) {
-      poison_if_dead(tensor);
+      poison_if_unused(tensor);
     }
   }
   tensor = Tensor{};
 }
 
-void Walk::poison_if_dead(const Tensor& tensor) {
+void Walk::poison_if_unused(const Tensor& tensor) {
   COMERA_CHECK(uses_[tensor.id] > 0);
   if (--uses_[tensor.id] == 0 && tensor.bytes() > 0)
     std::memset(tensor.data, 0xff, tensor.bytes());  // NaN in f32, f64 and complex
@@ -96,7 +102,8 @@ void Walk::poison_if_dead(const Tensor& tensor) {
 void Walk::backward_begins() {
   if (!recording()) return;
   for (std::size_t i = 0; i < uses_.size(); ++i)
-    if (uses_[i] > 0 && recorded_->tensors[i].kind == Kind::scratch) recorded_->tensors[i].kind = Kind::saved;
+    if (uses_[i] > 0 && recorded_->tensors[i].category == Category::scratch)
+      recorded_->tensors[i].category = Category::saved;
 }
 
 void Walk::end() {
@@ -115,8 +122,8 @@ void Walk::record_call(const char* op, bool present, std::size_t workspace, doub
     fail_input("[device] the {} backend has no op {}; use another --device, or leave out the option that needs it",
                machine_.backend->name, op);
   if (workspace > 0) {
-    Tensor space =
-        record_tensor(std::string(op) + ".workspace", {static_cast<std::int64_t>(workspace)}, DType::u8, Kind::scratch);
+    Tensor space = record_tensor(std::string(op) + ".workspace", {static_cast<std::int64_t>(workspace)}, DType::u8,
+                                 Category::scratch);
     drop(space);
   }
   ++recorded_->ticks;

@@ -49,7 +49,7 @@ class Walk {
 
   // Makes a tensor that lives until it is dropped once, and once more for every keep(). Its contents are unspecified.
   Tensor make(const char* name, Shape shape) { return make(name, shape, machine_.dtype); }
-  Tensor make(const char* name, Shape shape, DType dtype, Kind kind = Kind::scratch);
+  Tensor make(const char* name, Shape shape, DType dtype, Category category = Category::scratch);
   // Makes a tensor of the parameters' type, for sums, norms and maxima.
   Tensor make_statistic(const char* name, Shape shape) {
     return make(name, shape, kernels::parameter_type(machine_.dtype));
@@ -111,9 +111,9 @@ class Walk {
   void check(const char* op, kernels::Status status) const;
   static double now();  // seconds
   void add_time(const char* op, const kernels::Context& call, double start);
-  Tensor record_tensor(const std::string& name, const Shape& shape, DType dtype, Kind kind);
+  Tensor record_tensor(const std::string& name, const Shape& shape, DType dtype, Category category);
   Tensor replay_tensor(const Shape& shape, DType dtype);
-  void poison_if_dead(const Tensor& tensor);
+  void poison_if_unused(const Tensor& tensor);
 
   Machine machine_;
   Plan* recorded_ = nullptr;

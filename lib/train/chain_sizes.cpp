@@ -38,7 +38,7 @@ Kept first_of(const std::vector<ChainDiagonals>& chains, const std::vector<Entry
   return kept;
 }
 
-bool is_dead(const std::vector<std::vector<std::int64_t>>& bonds) {
+bool is_removed(const std::vector<std::vector<std::int64_t>>& bonds) {
   return std::any_of(bonds.begin(), bonds.end(), [](const auto& bond) { return bond.empty(); });
 }
 
@@ -51,10 +51,10 @@ void sort_indices(Kept& kept) {
 
 std::vector<ChainDiagonals> read_diagonals(const Weights& weights) {
   std::vector<ChainDiagonals> chains;
-  for (const layers::TensorTrain& train : weights.model().tensor_trains()) {
-    if (train.cores.empty()) continue;
-    ChainDiagonals chain{train.name, train.layout.entry_sizes(), {}};
-    for (const Parameter* diagonal : train.diagonals) {
+  for (const layers::ChainParameters& parameters : weights.model().chains()) {
+    if (parameters.cores.empty()) continue;
+    ChainDiagonals chain{parameters.name, parameters.layout.entry_sizes(), {}};
+    for (const Parameter* diagonal : parameters.diagonals) {
       const engine::HostBytes host(weights.machine(), diagonal->value);
       std::vector<double>& values = chain.diagonals.emplace_back();
       for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) values.push_back(layers::load(host.tensor(), i));
@@ -83,7 +83,7 @@ std::int64_t entries_of(const std::vector<ChainDiagonals>& chains) {
 std::int64_t entries_of(const Kept& kept) {
   std::int64_t sum = 0;
   for (const auto& bonds : kept)
-    if (!is_dead(bonds))
+    if (!is_removed(bonds))
       for (const auto& bond : bonds) sum += static_cast<std::int64_t>(bond.size());
   return sum;
 }
@@ -91,7 +91,7 @@ std::int64_t entries_of(const Kept& kept) {
 std::int64_t size_of(const std::vector<ChainDiagonals>& chains, const Kept& kept) {
   std::int64_t sum = 0;
   for (std::size_t c = 0; c < chains.size(); ++c) {
-    if (is_dead(kept[c])) continue;
+    if (is_removed(kept[c])) continue;
     std::int64_t left = 1;
     for (std::size_t k = 0; k < chains[c].sizes.size(); ++k) {
       const std::int64_t right = k < kept[c].size() ? static_cast<std::int64_t>(kept[c][k].size()) : 1;
@@ -130,10 +130,10 @@ Kept cut_to(const std::vector<ChainDiagonals>& chains, const SizeTarget& target)
 
 double surrogate_at_start(const Model& model) {
   double sum = 0;
-  for (const layers::TensorTrain& train : model.tensor_trains())
-    for (std::size_t k = 0; k < train.layout.cores(); ++k)
-      sum += static_cast<double>(train.initial_ranks[k]) * static_cast<double>(train.layout.entry_size(k)) *
-             static_cast<double>(train.initial_ranks[k + 1]);
+  for (const layers::ChainParameters& chain : model.chains())
+    for (std::size_t k = 0; k < chain.layout.cores(); ++k)
+      sum += static_cast<double>(chain.initial_ranks[k]) * static_cast<double>(chain.layout.entry_size(k)) *
+             static_cast<double>(chain.initial_ranks[k + 1]);
   return sum;
 }
 

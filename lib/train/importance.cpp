@@ -8,19 +8,19 @@ namespace comera::train {
 namespace {
 
 // Number of parameters of one entry of the bond behind core `bond`: a column of that core and a row of the next.
-double cost_of(const layers::TensorTrain& train, std::size_t bond) {
-  return static_cast<double>(train.layout.ranks[bond] * train.layout.entry_size(bond) +
-                             train.layout.entry_size(bond + 1) * train.layout.ranks[bond + 2]);
+double cost_of(const layers::ChainParameters& chain, std::size_t bond) {
+  return static_cast<double>(chain.layout.ranks[bond] * chain.layout.entry_size(bond) +
+                             chain.layout.entry_size(bond + 1) * chain.layout.ranks[bond + 2]);
 }
 
 }  // namespace
 
 Sensitivity sensitivity_of(const Weights& weights, std::optional<std::size_t> curvature) {
   Sensitivity sensitivity;
-  for (const layers::TensorTrain& train : weights.model().tensor_trains()) {
-    if (train.cores.empty()) continue;
+  for (const layers::ChainParameters& chain : weights.model().chains()) {
+    if (chain.cores.empty()) continue;
     auto& bonds = sensitivity.emplace_back();
-    for (const Parameter* diagonal : train.diagonals) {
+    for (const Parameter* diagonal : chain.diagonals) {
       std::vector<double>& values = bonds.emplace_back();
       if (!curvature) {
         values.assign(static_cast<std::size_t>(diagonal->shape.elements()), 1);
@@ -53,12 +53,12 @@ std::vector<ChainDiagonals> importances(const Weights& weights, const Sensitivit
   std::vector<ChainDiagonals> chains = read_diagonals(weights);
   COMERA_CHECK(chains.size() == sensitivity.size());
   std::size_t c = 0;
-  for (const layers::TensorTrain& train : weights.model().tensor_trains()) {
-    if (train.cores.empty()) continue;
+  for (const layers::ChainParameters& chain : weights.model().chains()) {
+    if (chain.cores.empty()) continue;
     for (std::size_t bond = 0; bond < chains[c].diagonals.size(); ++bond)
       for (std::size_t j = 0; j < chains[c].diagonals[bond].size(); ++j) {
         const double value = std::max(chains[c].diagonals[bond][j], 0.0);
-        chains[c].diagonals[bond][j] = value * value * sensitivity[c][bond][j] / cost_of(train, bond);
+        chains[c].diagonals[bond][j] = value * value * sensitivity[c][bond][j] / cost_of(chain, bond);
       }
     ++c;
   }

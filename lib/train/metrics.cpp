@@ -18,7 +18,8 @@ namespace {
 
 nlohmann::ordered_json memory_json(const engine::MemoryTable& table) {
   nlohmann::ordered_json json;
-  for (int kind = 0; kind < plan::kinds; ++kind) json[plan::name_of(static_cast<plan::Kind>(kind))] = table.bytes[kind];
+  for (int category = 0; category < plan::categories; ++category)
+    json[plan::name_of(static_cast<plan::Category>(category))] = table.bytes[category];
   json["peak"] = table.peak;
   return json;
 }
@@ -67,7 +68,7 @@ void Metrics::add_objective(nlohmann::ordered_json& line, const kernels::RankSta
 }
 
 void Metrics::add_ranks(nlohmann::ordered_json& line, Engine& engine) {
-  if (engine.model().tensor_trains().empty()) return;
+  if (engine.model().chains().empty()) return;
   nlohmann::ordered_json ranks;
   for (const auto& [name, table] : active_ranks(engine)) ranks[name] = table;
   std::string text = ranks.dump();

@@ -1,6 +1,8 @@
 #include "lib/train/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "kernels/optimizer.h"
 #include "kernels/rank_objective.h"
@@ -11,6 +13,11 @@ namespace {
 bool is_core(const Parameter& parameter) { return parameter.role == layers::Role::core; }
 bool is_diagonal(const Parameter& parameter) { return parameter.role == layers::Role::diagonal; }
 
+// Layout of StepState::update.
+struct Scalars {
+  kernels::AdamwScalars of[layers::roles][2];  // by role; the second of a pair is for parameters with weight decay
+};
+
 }  // namespace
 
 Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const OptimizerOptions& options)
@@ -19,8 +26,8 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
   const auto count_if = [&](auto what) {
     return static_cast<std::size_t>(std::count_if(parameters.begin(), parameters.end(), what));
   };
-  for (const layers::TensorTrain& train : weights.model().tensor_trains())
-    chains_.resize(chains_.size() + !train.diagonals.empty());
+  for (const layers::ChainParameters& chain : weights.model().chains())
+    chains_.resize(chains_.size() + !chain.diagonals.empty());
   cores_.resize(count_if(is_core));
   gradients_.resize(parameters.size());
   updates_.resize(parameters.size());
@@ -30,23 +37,24 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
 Optimizer::~Optimizer() = default;
 
 void Optimizer::fill_chains() {
-  auto chain = chains_.begin();
-  for (const layers::TensorTrain& train : weights_.model().tensor_trains()) {
-    if (train.diagonals.empty()) continue;
-    chain->cores = static_cast<int>(train.cores.size());
-    for (std::size_t k = 0; k < train.cores.size(); ++k) chain->sizes[k] = train.layout.entry_size(k);
-    std::copy(train.layout.ranks.begin(), train.layout.ranks.end(), chain->ranks);
-    for (std::size_t bond = 0; bond < train.diagonals.size(); ++bond) {
-      chain->diagonals[bond] = train.diagonals[bond]->value.data;
-      chain->d_diagonals[bond] = sink_.gradient(*train.diagonals[bond]).data;
+  auto call = chains_.begin();
+  for (const layers::ChainParameters& chain : weights_.model().chains()) {
+    if (chain.diagonals.empty()) continue;
+    call->cores = static_cast<int>(chain.cores.size());
+    for (std::size_t k = 0; k < chain.cores.size(); ++k) call->sizes[k] = chain.layout.entry_size(k);
+    std::copy(chain.layout.ranks.begin(), chain.layout.ranks.end(), call->ranks);
+    for (std::size_t bond = 0; bond < chain.diagonals.size(); ++bond) {
+      call->diagonals[bond] = chain.diagonals[bond]->value.data;
+      call->d_diagonals[bond] = sink_.gradient(*chain.diagonals[bond]).data;
     }
-    ++chain;
+    ++call;
   }
 }
 
 void Optimizer::fill_tensors(layers::StepState* state) {
   auto weighed = weighed_.begin();
   auto core = cores_.begin();
+  const auto* scalars = reinterpret_cast<const Scalars*>(state->update);
   for (const Parameter& parameter : weights_.model().parameters().all()) {
     const auto index = static_cast<std::size_t>(parameter.index);
     const std::int64_t count = parameter.shape.elements();
@@ -57,7 +65,7 @@ void Optimizer::fill_tensors(layers::StepState* state) {
                        gradient,
                        weights_.state(0, parameter.index).data,
                        weights_.state(1, parameter.index).data,
-                       &state->adamw[static_cast<int>(parameter.role)][parameter.decay]};
+                       &scalars->of[static_cast<int>(parameter.role)][parameter.decay]};
     if (is_core(parameter)) *core++ = {count, parameter.value.data};
     if (weighed_.empty() || is_diagonal(parameter)) continue;
     *weighed++ = {count, gradient, is_core(parameter) ? parameter.value.data : nullptr,
@@ -92,6 +100,20 @@ class AdamW final : public engine::UpdateRule {
   explicit AdamW(const OptimizerOptions& options) : options_(options) {}
   std::vector<engine::ParameterState> state() const override { return {{"moment1"}, {"moment2"}}; }
   std::optional<std::size_t> curvature() const override { return 1; }
+  std::size_t scalar_bytes() const override { return sizeof(Scalars); }
+  void write_scalars(const engine::UpdateStep& step, std::span<std::byte> to) const override {
+    Scalars scalars;
+    const double t = static_cast<double>(step.step + 1);
+    for (int role = 0; role < layers::roles; ++role)
+      for (const bool decays : {false, true}) {
+        kernels::AdamwScalars& one = scalars.of[role][decays] = options_.adamw;
+        one.learning_rate = step.rates[role];
+        if (!decays) one.weight_decay = 0;
+        one.correction1 = 1 - std::pow(one.beta1, t);
+        one.correction2 = 1 - std::pow(one.beta2, t);
+      }
+    std::memcpy(to.data(), &scalars, to.size());
+  }
   std::unique_ptr<engine::WeightUpdate> make(Weights& weights, const layers::Sink& sink) const override {
     return std::make_unique<Optimizer>(weights, sink, options_);
   }

@@ -23,10 +23,12 @@ struct OptimizerOptions {
   double max_norm = 1;  // of all gradients together; 0: no clipping
   double beta = 1e-6;   // weight of the squared norm of all cores (CoMERA, early stage)
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
+  // The rate and the corrections are those of a step; the decay is for parameters with weight decay.
+  kernels::AdamwScalars adamw = {};
 };
 
 // Computes gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then runs AdamW with
-// the scalars of StepState::adamw[role][decay]. A model without tensor trains has L alone.
+// the scalars of the parameter's role. A model without tensor trains has L alone.
 class Optimizer final : public engine::WeightUpdate {
  public:
   // All arguments must outlive the optimiser. `sink` is the sink that received the model's gradients.

@@ -18,8 +18,8 @@ constexpr double no_threshold = -std::numeric_limits<double>::infinity();
 // Number of parameters outside the cores, which no rank can remove.
 std::int64_t rest_of(const Model& model) {
   std::int64_t cores = 0;
-  for (const layers::TensorTrain& train : model.tensor_trains())
-    for (const Parameter* core : train.cores) cores += core->shape.elements();
+  for (const layers::ChainParameters& chain : model.chains())
+    for (const Parameter* core : chain.cores) cores += core->shape.elements();
   return model.parameters().count() - cores;
 }
 
@@ -70,11 +70,11 @@ void RankAdaptation::check_progress() const {
   if (progress_.sensitivity.empty()) return;
   auto kept = progress_.sensitivity.begin();
   bool fits = true;
-  for (const layers::TensorTrain& train : engine_.model().tensor_trains()) {
-    if (train.cores.empty()) continue;
-    fits = fits && kept != progress_.sensitivity.end() && kept->size() == train.diagonals.size();
+  for (const layers::ChainParameters& chain : engine_.model().chains()) {
+    if (chain.cores.empty()) continue;
+    fits = fits && kept != progress_.sensitivity.end() && kept->size() == chain.diagonals.size();
     for (std::size_t bond = 0; fits && bond < kept->size(); ++bond)
-      fits = std::ssize((*kept)[bond]) == train.diagonals[bond]->shape.elements();
+      fits = std::ssize((*kept)[bond]) == chain.diagonals[bond]->shape.elements();
     if (fits) ++kept;
   }
   fits = fits && kept == progress_.sensitivity.end();

@@ -21,16 +21,16 @@ struct Cut {
 std::map<std::string, Cut> cuts_of(const Model& model, const Kept& kept) {
   std::map<std::string, Cut> cuts;
   auto bonds = kept.begin();
-  for (const layers::TensorTrain& train : model.tensor_trains()) {
-    if (train.cores.empty()) continue;
-    if (train.diagonals.empty()) {  // folded: no entry can be removed
+  for (const layers::ChainParameters& chain : model.chains()) {
+    if (chain.cores.empty()) continue;
+    if (chain.diagonals.empty()) {  // folded: no entry can be removed
       ++bonds;
       continue;
     }
-    for (std::size_t k = 0; k < train.cores.size(); ++k)
-      cuts[train.cores[k]->name] = {k == 0 ? Indices{0} : (*bonds)[k - 1],
-                                    k + 1 == train.cores.size() ? Indices{0} : (*bonds)[k]};
-    for (std::size_t k = 0; k < train.diagonals.size(); ++k) cuts[train.diagonals[k]->name] = {Indices{0}, (*bonds)[k]};
+    for (std::size_t k = 0; k < chain.cores.size(); ++k)
+      cuts[chain.cores[k]->name] = {k == 0 ? Indices{0} : (*bonds)[k - 1],
+                                    k + 1 == chain.cores.size() ? Indices{0} : (*bonds)[k]};
+    for (std::size_t k = 0; k < chain.diagonals.size(); ++k) cuts[chain.diagonals[k]->name] = {Indices{0}, (*bonds)[k]};
     ++bonds;
   }
   return cuts;
@@ -54,10 +54,10 @@ void transfer(const Place& source, const Place& target, const Cut* cut) {
 }
 
 void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights& to) {
-  for (std::size_t i = 0; i < to.model().tensor_trains().size(); ++i) {
-    to.model().tensor_trains()[i].order = from.model().tensor_trains()[i].order;
-    to.model().tensor_trains()[i].gauge = from.model().tensor_trains()[i].gauge;
-    to.model().tensor_trains()[i].exact_ids = from.model().tensor_trains()[i].exact_ids;
+  for (std::size_t i = 0; i < to.model().chains().size(); ++i) {
+    to.model().chains()[i].order = from.model().chains()[i].order;
+    to.model().chains()[i].gauge = from.model().chains()[i].gauge;
+    to.model().chains()[i].exact_ids = from.model().chains()[i].exact_ids;
   }
   for (const Parameter& target : to.model().parameters().all()) {
     const Parameter* source = from.model().parameters().find(target.name);
@@ -76,12 +76,12 @@ void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights
 layers::RankTable ranks_of(const Model& model, const Kept& kept) {
   layers::RankTable table;
   auto bonds = kept.begin();
-  for (const layers::TensorTrain& train : model.tensor_trains()) {
-    std::vector<std::int64_t>& ranks = table[train.name] = train.layout.ranks;
-    if (train.cores.empty()) continue;
-    const bool dead = std::any_of(bonds->begin(), bonds->end(), [](const Indices& bond) { return bond.empty(); });
+  for (const layers::ChainParameters& chain : model.chains()) {
+    std::vector<std::int64_t>& ranks = table[chain.name] = chain.layout.ranks;
+    if (chain.cores.empty()) continue;
+    const bool removed = std::any_of(bonds->begin(), bonds->end(), [](const Indices& bond) { return bond.empty(); });
     for (std::size_t k = 0; k < bonds->size(); ++k)
-      ranks[k + 1] = dead ? 0 : static_cast<std::int64_t>((*bonds)[k].size());
+      ranks[k + 1] = removed ? 0 : static_cast<std::int64_t>((*bonds)[k].size());
     ++bonds;
   }
   return table;

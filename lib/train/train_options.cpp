@@ -71,6 +71,10 @@ OptimizerOptions optimizer_options(const OptionValues& values) {
   options.max_norm = values.real("clip");
   options.beta = values.real("beta");
   options.penalty = values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
+  options.adamw.weight_decay = values.real("weight-decay");
+  options.adamw.beta1 = values.real("beta1");
+  options.adamw.beta2 = values.real("beta2");
+  options.adamw.epsilon = values.real("epsilon");
   return options;
 }
 
@@ -184,6 +188,7 @@ std::vector<Option> data_options() {
 }
 
 std::vector<Option> training_options() {
+  const kernels::AdamwScalars adamw;
   const char* g = "Training";
   std::vector<Option> rows = {
       also(count(g, "steps", "", 1, "optimiser steps of the whole run"),
@@ -202,9 +207,9 @@ std::vector<Option> training_options() {
       also(count(g, "warmup", "0", 0, "steps over which the learning rate rises"), {"warmup-steps"}),
       number(g, "lr-final", "0", 0, 1, "learning rate of the last step as a share of the full rate (linear, cosine)"),
       number(g, "weight-decay", "0.01", 0, none, "AdamW's decay of matrices; biases, norms and diagonals have none"),
-      number(g, "beta1", "0.9", 0, 1, "AdamW's decay of the first moment"),
-      number(g, "beta2", "0.999", 0, 1, "AdamW's decay of the second moment"),
-      number(g, "epsilon", "1e-8", 0, 1, "added to AdamW's denominator"),
+      number(g, "beta1", format_real(adamw.beta1).c_str(), 0, 1, "AdamW's decay of the first moment"),
+      number(g, "beta2", format_real(adamw.beta2).c_str(), 0, 1, "AdamW's decay of the second moment"),
+      number(g, "epsilon", format_real(adamw.epsilon).c_str(), 0, 1, "added to AdamW's denominator"),
       also(number(g, "clip", "1", 0, none, "limit of the norm of all gradients; 0: no clipping"),
            {"max-grad-norm", "gradient-clipping", "grad-clip"}),
       also(choice(g, "recompute", "none", {"none", "cheap", "block"},
@@ -300,10 +305,6 @@ TrainOptions train_options(const OptionValues& values) {
   options.rate = values.real("lr");
   options.rate_cores = values.real("lr-cores");
   options.rate_ranks = values.real("lr-ranks");
-  options.weight_decay = values.real("weight-decay");
-  options.beta1 = values.real("beta1");
-  options.beta2 = values.real("beta2");
-  options.epsilon = values.real("epsilon");
   options.schedule = schedule_of(values);
   options.engine.recompute = recompute_of(values);
   options.optimizer = optimizer_options(values);

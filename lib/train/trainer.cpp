@@ -23,8 +23,8 @@ double mean_of(const std::vector<double>& values) {
 
 std::int64_t inner_bonds(const Model& model) {
   std::int64_t bonds = 0;
-  for (const layers::TensorTrain& train : model.tensor_trains())
-    if (!train.folded) bonds += static_cast<std::int64_t>(train.layout.cores()) - 1;
+  for (const layers::ChainParameters& chain : model.chains())
+    if (!chain.folded) bonds += static_cast<std::int64_t>(chain.layout.cores()) - 1;
   return bonds;
 }
 
@@ -71,7 +71,7 @@ void Trainer::resolve_stages() {
     late_seconds_ = options_.max_seconds * 2 / 3;
   }
   if (steps_ > 0 && ranks.late_start >= steps_)
-    fail_input("[train] the late stage begins at step {}, but the run has {}; use a smaller --late-after",
+    fail_input("[chain] the late stage begins at step {}, but the run has {}; use a smaller --late-after",
                ranks.late_start, steps_);
   if (steps_ > 0 && ranks.late_start >= 0) ranks.late_deadline = ranks.late_start + (steps_ - ranks.late_start) / 2;
 }
@@ -121,8 +121,8 @@ std::string Trainer::what_fits(std::size_t free) const {
 MemoryTable Trainer::memory_table() const {
   MemoryTable table = engine_->memory_table(options_.accumulate);
   if (inputs_.teacher) inputs_.teacher->add_to(table, options_.accumulate);
-  plan::BytesByKind readers{};
-  readers[static_cast<int>(plan::Kind::scratch)] = reader_bytes();
+  plan::BytesByCategory readers{};
+  readers[static_cast<int>(plan::Category::scratch)] = reader_bytes();
   table.add("documents to tokens", readers, 0);
   return table;
 }
@@ -195,20 +195,10 @@ void Trainer::set_rates() {
   const double factor = schedule.factor(state_.step);
   // The rank rate must not fall on the way to the target: the entries have a fixed distance to cover.
   const double rank_factor = ranks_->pushing() ? schedule.warmup_factor(state_.step) : factor;
-  const double rates[layers::roles] = {options_.rate_cores * factor, options_.rate_ranks * rank_factor,
-                                       options_.rate * factor};
-  const double t = static_cast<double>(state_.step + 1);
-  for (int role = 0; role < layers::roles; ++role)
-    for (int decays = 0; decays < 2; ++decays)
-      engine_->state().adamw[role][decays] = {rates[role],
-                                              decays ? options_.weight_decay : 0,
-                                              options_.beta1,
-                                              options_.beta2,
-                                              options_.epsilon,
-                                              1 - std::pow(options_.beta1, t),
-                                              1 - std::pow(options_.beta2, t)};
-  engine_->state().scalars.seed = options_.seed;
-  engine_->state().scalars.step = static_cast<std::uint64_t>(state_.step);
+  learning_rate_ = options_.rate * factor;
+  engine_->begin_step(options_.seed,
+                      {.step = state_.step,
+                       .rates = {options_.rate_cores * factor, options_.rate_ranks * rank_factor, learning_rate_}});
 }
 
 void Trainer::train_step() {
@@ -283,7 +273,7 @@ void Trainer::fail(const std::string& what) const {
   if (!saved.empty() && saved.back() == state_.step) saved.pop_back();
   const std::string good = saved.empty() ? "there is no good checkpoint yet"
                                          : "the last good checkpoint is " + folder_.checkpoint_path(saved.back());
-  fail_run("[train] step {}: {}; {}; use a smaller --lr, more --warmup or a smaller --clip", state_.step + 1, what,
+  fail_run("[chain] step {}: {}; {}; use a smaller --lr, more --warmup or a smaller --clip", state_.step + 1, what,
            good);
 }
 
@@ -319,12 +309,12 @@ StepReport Trainer::report_of() const {
   report.steps = steps_;
   report.seconds = seconds();
   report.has_accuracy = engine::has_accuracy(options_.task);
-  report.learning_rate = state.adamw[static_cast<int>(layers::Role::other)][0].learning_rate;
+  report.learning_rate = learning_rate_;
   report.gradient_norm = std::sqrt(state.square_sum);
   std::int64_t stored = 0;
-  for (const layers::TensorTrain& train : model.tensor_trains())
-    for (const Parameter* core : train.cores)
-      if (!train.folded) stored += core->shape.elements();
+  for (const layers::ChainParameters& chain : model.chains())
+    for (const Parameter* core : chain.cores)
+      if (!chain.folded) stored += core->shape.elements();
   report.has_ranks = inner_bonds(model) > 0;
   const double active =
       static_cast<double>(model.parameters().count() - stored) + (report.has_ranks ? state.rank.size : 0);
@@ -396,8 +386,8 @@ void Trainer::save() {
   state_.seconds = seconds();
   state_.ranks = ranks_->progress();
   state_.rank_table.clear();
-  for (const layers::TensorTrain& train : engine_->model().tensor_trains())
-    state_.rank_table[train.name] = train.layout.ranks;
+  for (const layers::ChainParameters& chain : engine_->model().chains())
+    state_.rank_table[chain.name] = chain.layout.ranks;
   state_.metrics_bytes = metrics_->sync();
   folder_.save(engine_->weights(), state_);
   folder_.prune(options_.keep, state_);

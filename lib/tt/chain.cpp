@@ -56,11 +56,11 @@ template <class Scalar>
 MatrixOf<Scalar> expand_table(const ChainOf<Scalar>& chain) {
   MatrixOf<Scalar> table(chain.layout.rows(), chain.layout.columns());
   if (!chain.layout.empty()) {
-    const TableFactorsOf<Scalar> halves = table_factors(chain);
+    const TableFactorsOf<Scalar> factors = table_factors(chain);
     const MatrixOf<Scalar> right =
-        regrouped(halves.right, 1, halves.right_rows, halves.rank, halves.right_columns);  // [R x rows columns]
-    table = regrouped(multiply(reshaped(halves.left, halves.left_rows * halves.left_columns, halves.rank), right),
-                      halves.left_rows, halves.left_columns, halves.right_rows, halves.right_columns);
+        regrouped(factors.right, 1, factors.right_rows, factors.rank, factors.right_columns);  // [R x rows columns]
+    table = regrouped(multiply(reshaped(factors.left, factors.left_rows * factors.left_columns, factors.rank), right),
+                      factors.left_rows, factors.left_columns, factors.right_rows, factors.right_columns);
   }
   put_exact_rows(chain, table);
   return table;

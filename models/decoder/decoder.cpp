@@ -28,9 +28,9 @@ class Decoder final : public layers::Model {
   Decoder(const DecoderSpec& spec, DType dtype)
       : Model(dtype),
         spec_(spec),
-        merger_(trains_, halves_, step_gradients_),
-        builder_{dtype,   parameters_,     trains_,    halves_,          step_gradients_,
-                 merger_, stream_weights_, threshold_, parameters_dense_},
+        merger_(chains_, factors_, step_gradients_),
+        builder_{dtype,   parameters_,   chains_,    factors_,         step_gradients_,
+                 merger_, cast_weights_, threshold_, parameters_dense_},
         words_(vocabulary_table(builder_, spec, DecoderNames::word)),
         first_norm_(builder_, DecoderNames::layer(0, DecoderNames::first_norm), spec.hidden,
                     {kernels::NormKind::rms, spec.epsilon, 0, 0}),
@@ -75,13 +75,13 @@ class Decoder final : public layers::Model {
     words_->prepare(walk);
     if (head_words_) head_words_->prepare(walk);
     merger_.prepare(walk, threshold_);
-    stream_weights_.prepare(walk);
+    cast_weights_.prepare(walk);
   }
 
   Outputs forward(Walk& walk, const data::Batch& batch, const SavePolicy& policy) override {
     open_pass(walk, batch, policy);
     Flow flow = blocks_.forward(*pass_, enter(*pass_), keys_);
-    walk.drop(flow.stream);
+    walk.drop(flow.residual);
     Outputs outputs = leave(*pass_, batch, flow.normed);
     hidden_loss_.forward(*pass_, *state_, flow.normed);
     walk.drop(flow.normed.tensor);
@@ -98,7 +98,7 @@ class Decoder final : public layers::Model {
     }
     d = blocks_.backward(*pass_, sink, d, keys_);
     Walk::Scope scope(walk, "embeddings");
-    Tensor d_words = first_norm_.backward(*pass_, sink, d.normed, d.stream, nullptr);
+    Tensor d_words = first_norm_.backward(*pass_, sink, d.normed, d.residual, nullptr);
     words_->backward(walk, sink, bags(), d_words);
     walk.drop(d_words);
     close_pass();
@@ -167,7 +167,7 @@ class Decoder final : public layers::Model {
     Tensor sum = pass.walk.make("embeddings", {pass.tokens(), spec_.hidden});
     words_->forward(pass.walk, bags(), sum, false);
     Flow flow;
-    flow.normed = first_norm_.forward(pass, sum, Tensor{}, &flow.stream);
+    flow.normed = first_norm_.forward(pass, sum, Tensor{}, &flow.residual);
     return flow;
   }
 
@@ -201,7 +201,7 @@ class Decoder final : public layers::Model {
   Builder builder_;
   std::unique_ptr<layers::Table> words_;
   layers::ResidualNorm first_norm_;
-  DecoderPass shared_;
+  SharedByBlocks shared_;
   BlockStack blocks_;
   std::unique_ptr<layers::Table> head_words_;
   std::optional<layers::VocabularyDecoder> head_;

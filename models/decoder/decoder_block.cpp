@@ -33,7 +33,7 @@ std::string output_norm_name(const DecoderSpec& spec, std::int64_t index) {
 
 }  // namespace
 
-DecoderBlock::DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64_t index, const DecoderPass& shared)
+DecoderBlock::DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64_t index, const SharedByBlocks& shared)
     : shared_(shared),
       index_(index),
       wide_(spec.heads * spec.head_size),
@@ -81,10 +81,10 @@ Tensor DecoderBlock::feed_forward(Pass& pass, const Value& x) {
 
 Flow DecoderBlock::forward(Pass& pass, const Flow& in, const KeyRanges& keys) {
   Flow middle, out;
-  middle.normed = middle_.forward(pass, attention_branch(pass, in.normed, keys), in.stream, &middle.stream);
-  out.normed = output_.forward(pass, feed_forward(pass, middle.normed), middle.stream, &out.stream);
+  middle.normed = middle_.forward(pass, attention_branch(pass, in.normed, keys), in.residual, &middle.residual);
+  out.normed = output_.forward(pass, feed_forward(pass, middle.normed), middle.residual, &out.residual);
   pass.walk.drop(middle.normed.tensor);
-  pass.walk.drop(middle.stream);
+  pass.walk.drop(middle.residual);
   return out;
 }
 
@@ -107,13 +107,13 @@ void DecoderBlock::feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const
 
 FlowGradient DecoderBlock::backward(Pass& pass, Sink& sink, FlowGradient d) {
   Tensor d_fed, d_attended;
-  Tensor d_stream = output_.backward(pass, sink, d.normed, d.stream, &d_fed);
-  Tensor d_normed = pass.walk.make("d_normed", d_stream.shape);
+  Tensor d_residual = output_.backward(pass, sink, d.normed, d.residual, &d_fed);
+  Tensor d_normed = pass.walk.make("d_normed", d_residual.shape);
   feed_forward_backward(pass, sink, d_fed, d_normed);
-  d_stream = middle_.backward(pass, sink, d_normed, d_stream, &d_attended);
-  d_normed = pass.walk.make("d_normed", d_stream.shape);
+  d_residual = middle_.backward(pass, sink, d_normed, d_residual, &d_attended);
+  d_normed = pass.walk.make("d_normed", d_residual.shape);
   attention_backward(pass, sink, d_attended, d_normed);
-  return {d_normed, d_stream};
+  return {d_normed, d_residual};
 }
 
 }  // namespace comera::models

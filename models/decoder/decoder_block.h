@@ -12,7 +12,7 @@
 namespace comera::models {
 
 // Tensors that all blocks of a pass share.
-struct DecoderPass {
+struct SharedByBlocks {
   layers::Rotary rotary;
   const layers::KeyValueCache* cache = nullptr;  // null: uses the keys and values of the pass
   Tensor cache_rows{};                           // i32 [K]
@@ -20,7 +20,7 @@ struct DecoderPass {
 
 class DecoderBlock final : public Block {
  public:
-  DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64_t index, const DecoderPass& shared);
+  DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64_t index, const SharedByBlocks& shared);
 
   Flow forward(Pass& pass, const Flow& in, const KeyRanges& keys) override;
   FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d) override;
@@ -32,7 +32,7 @@ class DecoderBlock final : public Block {
   void attention_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx);
   void feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx);
 
-  const DecoderPass& shared_;
+  const SharedByBlocks& shared_;
   std::int64_t index_, wide_, intermediate_;
   LinearSet qkv_;
   layers::Attention attention_;

@@ -100,9 +100,9 @@ class Encoder final : public layers::Model {
   Encoder(const EncoderSpec& spec, DType dtype)
       : Model(dtype),
         spec_(spec),
-        merger_(trains_, halves_, step_gradients_),
-        builder_{dtype,   parameters_,     trains_,    halves_,          step_gradients_,
-                 merger_, stream_weights_, threshold_, parameters_dense_},
+        merger_(chains_, factors_, step_gradients_),
+        builder_{dtype,   parameters_,   chains_,    factors_,         step_gradients_,
+                 merger_, cast_weights_, threshold_, parameters_dense_},
         embeddings_(builder_, spec) {
     if (spec.pre_norm)
       first_norm_.emplace(builder_, EncoderNames(spec).layer(0, EncoderNames(spec).output_norm), spec.hidden,
@@ -137,7 +137,7 @@ class Encoder final : public layers::Model {
     Walk::Scope scope(walk, "prepare");
     embeddings_.words().prepare(walk);
     merger_.prepare(walk, threshold_);
-    stream_weights_.prepare(walk);
+    cast_weights_.prepare(walk);
   }
 
   Outputs forward(Walk& walk, const data::Batch& batch, const SavePolicy& policy) override {
@@ -146,7 +146,7 @@ class Encoder final : public layers::Model {
     Pass& pass = *pass_;
     Flow flow = enter(pass);
     flow = blocks_.forward(pass, flow, keys_);
-    if (spec_.pre_norm) walk.drop(flow.stream);
+    if (spec_.pre_norm) walk.drop(flow.residual);
     Outputs outputs;
     {
       Walk::Scope scope(walk, "head");
@@ -168,7 +168,7 @@ class Encoder final : public layers::Model {
     }
     d = blocks_.backward(pass, sink, d, keys_);
     Walk::Scope scope(walk, "embeddings");
-    if (spec_.pre_norm) d.normed = first_norm_->backward(pass, sink, d.normed, d.stream, nullptr);
+    if (spec_.pre_norm) d.normed = first_norm_->backward(pass, sink, d.normed, d.residual, nullptr);
     embeddings_.backward(pass, sink, d.normed);
     pass_.reset();
   }
@@ -196,7 +196,7 @@ class Encoder final : public layers::Model {
   Flow enter(Pass& pass) {
     Walk::Scope scope(pass.walk, "embeddings");
     Flow flow{embeddings_.forward(pass), Tensor{}};
-    if (spec_.pre_norm) flow.normed = first_norm_->forward(pass, flow.normed.tensor, Tensor{}, &flow.stream);
+    if (spec_.pre_norm) flow.normed = first_norm_->forward(pass, flow.normed.tensor, Tensor{}, &flow.residual);
     return flow;
   }
 

@@ -67,13 +67,13 @@ Tensor EncoderBlock::feed_forward(Pass& pass, const Value& x) {
 Flow EncoderBlock::forward(Pass& pass, const Flow& in, const KeyRanges& keys) {
   Flow middle, out;
   Tensor attended = attend(pass, in.normed, keys);
-  middle.normed =
-      middle_.forward(pass, attended, pre_norm_ ? in.stream : in.normed.tensor, pre_norm_ ? &middle.stream : nullptr);
+  middle.normed = middle_.forward(pass, attended, pre_norm_ ? in.residual : in.normed.tensor,
+                                  pre_norm_ ? &middle.residual : nullptr);
   Tensor fed = feed_forward(pass, middle.normed);
-  out.normed =
-      output_.forward(pass, fed, pre_norm_ ? middle.stream : middle.normed.tensor, pre_norm_ ? &out.stream : nullptr);
+  out.normed = output_.forward(pass, fed, pre_norm_ ? middle.residual : middle.normed.tensor,
+                               pre_norm_ ? &out.residual : nullptr);
   pass.walk.drop(middle.normed.tensor);
-  if (pre_norm_) pass.walk.drop(middle.stream);
+  if (pre_norm_) pass.walk.drop(middle.residual);
   return out;
 }
 
@@ -96,13 +96,13 @@ void EncoderBlock::feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const
 FlowGradient EncoderBlock::backward(Pass& pass, Sink& sink, FlowGradient d) {
   Walk& walk = pass.walk;
   Tensor d_fed, d_attended;
-  Tensor d_stream = output_.backward(pass, sink, d.normed, d.stream, &d_fed);
-  Tensor d_normed = pre_norm_ ? walk.make("d_normed", d_stream.shape) : d_stream;
+  Tensor d_residual = output_.backward(pass, sink, d.normed, d.residual, &d_fed);
+  Tensor d_normed = pre_norm_ ? walk.make("d_normed", d_residual.shape) : d_residual;
   feed_forward_backward(pass, sink, d_fed, d_normed, !pre_norm_);
-  d_stream = middle_.backward(pass, sink, d_normed, pre_norm_ ? d_stream : Tensor{}, &d_attended);
-  d_normed = pre_norm_ ? walk.make("d_normed", d_stream.shape) : d_stream;
+  d_residual = middle_.backward(pass, sink, d_normed, pre_norm_ ? d_residual : Tensor{}, &d_attended);
+  d_normed = pre_norm_ ? walk.make("d_normed", d_residual.shape) : d_residual;
   attend_backward(pass, sink, d_attended, d_normed, !pre_norm_);
-  return {d_normed, pre_norm_ ? d_stream : Tensor{}};
+  return {d_normed, pre_norm_ ? d_residual : Tensor{}};
 }
 
 }  // namespace comera::models

@@ -27,15 +27,8 @@ std::vector<double> values_of(Engine& engine) {
 
 plan::Machine reference(DType dtype = DType::f64) { return {&kernels::reference_backend(), dtype, nullptr}; }
 
-void set_rates(Engine& engine, std::uint64_t step, double rate) {
-  engine.state().scalars.seed = 5;
-  engine.state().scalars.step = step;
-  for (auto& role : engine.state().adamw)
-    for (auto& scalars : role) {
-      scalars.learning_rate = rate;
-      scalars.correction1 = 1 - std::pow(scalars.beta1, static_cast<double>(step + 1));
-      scalars.correction2 = 1 - std::pow(scalars.beta2, static_cast<double>(step + 1));
-    }
+void begin_step(Engine& engine, std::int64_t step, double rate) {
+  engine.begin_step(5, {.step = step, .rates = {rate, rate, rate}});
 }
 
 void begin(Engine& engine) {
@@ -62,7 +55,7 @@ TEST_CASE("k micro-batches of size b equal one batch of size k b") {
       std::vector<data::Batch> batches;
       for (int part = 0; part < parts; ++part)
         batches.push_back(toy::batch(static_cast<std::int64_t>(step) * 8 + part * (8 / parts), 8 / parts));
-      set_rates(engine, step, 1e-3);
+      begin_step(engine, step, 1e-3);
       engine.train(batches);
     }
     runs.push_back(values_of(engine));
@@ -79,7 +72,7 @@ TEST_CASE("training reduces the loss of an evaluation") {
   const double before = engine.evaluate(dev).loss;
   for (std::uint64_t step = 0; step < 300; ++step) {
     const data::Batch batch = toy::batch(static_cast<std::int64_t>(step) * 16, 16);
-    set_rates(engine, step, 1e-2);
+    begin_step(engine, step, 1e-2);
     engine.train({&batch, 1});
     REQUIRE(engine.state().scalars.finite == 1);
   }
@@ -126,7 +119,7 @@ TEST_CASE("a loss that is not finite changes no weight") {
   Engine engine(reference(), toy::factory(DType::f64), {.update = train::optimizer()});
   begin(engine);
   const data::Batch batch = toy::batch(0, 8);
-  set_rates(engine, 0, 1e-3);
+  begin_step(engine, 0, 1e-3);
   layers::store(engine.model().parameters().find("down.bias")->value, 0, std::nan(""));
   const std::vector<double> before = values_of(engine);
   engine.train({&batch, 1});
@@ -142,9 +135,9 @@ TEST_CASE("the memory table names every byte of the arenas, and needs no data") 
   CHECK(!engine.weights().allocated());
   CHECK(table.peak == engine.planned_bytes());
   CHECK(std::accumulate(table.bytes.begin(), table.bytes.end(), std::size_t{0}) == table.peak);
-  CHECK(table.of(plan::Kind::weights) >= static_cast<std::size_t>(engine.model().parameters().count()) * 4);
-  CHECK(table.of(plan::Kind::optimizer) == 2 * table.of(plan::Kind::weights));
-  CHECK(table.of(plan::Kind::saved) > 0);
+  CHECK(table.of(plan::Category::weights) >= static_cast<std::size_t>(engine.model().parameters().count()) * 4);
+  CHECK(table.of(plan::Category::optimizer) == 2 * table.of(plan::Category::weights));
+  CHECK(table.of(plan::Category::saved) > 0);
   CHECK(table.flops > 2 * 3 * 2.0 * 32 * 16 * 3);
 }
 

@@ -44,5 +44,5 @@ TEST_CASE("an evaluation counts every example once, whatever the batch") {
     CHECK(diagonal == hits);
     CHECK(result.loss == Approx(results.front().loss).epsilon(1e-12));
   }
-  CHECK(engine.memory_table().of(plan::Kind::optimizer) == 0);
+  CHECK(engine.memory_table().of(plan::Category::optimizer) == 0);
 }

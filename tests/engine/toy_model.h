@@ -65,9 +65,9 @@ class ToyModel final : public layers::Model {
         width(options.wide ? 48 : 12),
         hidden(options.wide ? 64 : 16),
         dropout_(options.dropout),
-        merger_(trains_, halves_, step_gradients_) {
-    layers::Builder builder{dtype,   parameters_,     trains_,    halves_,          step_gradients_,
-                            merger_, stream_weights_, threshold_, parameters_dense_};
+        merger_(chains_, factors_, step_gradients_) {
+    layers::Builder builder{dtype,   parameters_,   chains_,    factors_,         step_gradients_,
+                            merger_, cast_weights_, threshold_, parameters_dense_};
     const std::int64_t r = options.rank;
     layers::TableSpec table;
     table.name = "table", table.rows = vocabulary, table.columns = width;
@@ -113,7 +113,7 @@ class ToyModel final : public layers::Model {
   void prepare(layers::Walk& walk) override {
     table_->prepare(walk);
     merger_.prepare(walk, threshold_);
-    stream_weights_.prepare(walk);
+    cast_weights_.prepare(walk);
   }
 
   layers::Outputs forward(layers::Walk& walk, const data::Batch& batch, const layers::SavePolicy& policy) override {

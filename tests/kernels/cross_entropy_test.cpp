@@ -57,9 +57,9 @@ Case cross_entropy(const Shape& s) {
   c.integers("targets", targets).empty("maximum", 1, s.rows).empty("sum", 1, s.rows).empty("target_logit", 1, s.rows);
   c.tensor("target_logit").loose = true;
   c.integers("best", std::vector<std::int64_t>(s.rows, 7))
-      .values("loss", {0.5}, Kind::wide)
-      .values("correct", {2}, Kind::f64);
-  c.values("loss_scale", {0.125}, Kind::f64);
+      .values("loss", {0.5}, Content::wide)
+      .values("correct", {2}, Content::f64);
+  c.values("loss_scale", {0.125}, Content::f64);
   c.forward = [s](Run& r) {
     for (std::int64_t first = 0; first < s.classes; first += s.chunk)
       r.call(&Backend::cross_entropy_chunk, [&] { return chunk_of(s, r, first); });

@@ -36,8 +36,8 @@ Case distances(const Vectors& s) {
   c.data("x", rows, s.columns)
       .data("target", rows, s.columns)
       .integers("lengths", s.lengths)
-      .values("scale", {0.125}, Kind::f64);
-  c.empty("distances", 1, rows).values("loss", {0.5}, Kind::wide);
+      .values("scale", {0.125}, Content::f64);
+  c.empty("distances", 1, rows).values("loss", {0.5}, Content::wide);
   if (s.accumulate)
     c.data("d_x", rows, s.columns);
   else
@@ -96,7 +96,9 @@ Case divergence(const Logits& s) {
   c.data("logits", s.rows, s.classes, 0, s.scale)
       .data("teacher", s.rows, s.classes, 0, s.scale)
       .integers("targets", targets);
-  c.empty("state", s.rows, divergence_state).values("loss", {0.5}, Kind::wide).values("scale", {0.125}, Kind::f64);
+  c.empty("state", s.rows, divergence_state)
+      .values("loss", {0.5}, Content::wide)
+      .values("scale", {0.125}, Content::f64);
   for (std::int64_t first = 0; first < s.classes; first += s.chunk)
     c.empty(d_name(first), s.rows, std::min(s.chunk, s.classes - first));
   c.forward = [s](Run& r) {

@@ -60,7 +60,7 @@ Case square_sum(const Counts& counts) {
   Case c("square_sum" + text_of(counts));
   std::int64_t total = 1;
   for (std::size_t i = 0; i < counts.size(); ++i) c.data(numbered("x", i), 1, counts[i]), total += counts[i];
-  c.values("result", {std::numeric_limits<double>::quiet_NaN()}, Kind::f64);
+  c.values("result", {std::numeric_limits<double>::quiet_NaN()}, Content::f64);
   c.tensor("result").f64_roundings = static_cast<double>(total);  // of a sum of squares: no cancellation
   c.forward = [=](Run& r) {
     r.call(&Backend::square_sum, [&] {
@@ -74,10 +74,10 @@ Case square_sum(const Counts& counts) {
 
 Case clip(const std::string& name, double max_norm, double square_sum, double loss) {
   Case c("clip " + name);
-  c.values("square_sum", {square_sum}, Kind::f64).values("loss", {loss}, Kind::f64);
+  c.values("square_sum", {square_sum}, Content::f64).values("loss", {loss}, Content::f64);
   static_assert(sizeof(StepScalars) == 6 * sizeof(double));
   // seed, step, loss_scale, sequence_scale, gradient_scale, finite
-  c.values("scalars", {0, 0, 0.5, 1, 123, 456}, Kind::f64);
+  c.values("scalars", {0, 0, 0.5, 1, 123, 456}, Content::f64);
   c.tensor("scalars").f64_roundings = 4;  // a root and a quotient, each within one rounding
   c.forward = [=](Run& r) {
     r.call(&Backend::clip_gradient, [&] {

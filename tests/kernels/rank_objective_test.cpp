@@ -34,11 +34,11 @@ const RankChain* describe(const Chains& chains, Run& r, bool gradients) {
 
 const double pattern[] = {0.75, 1.25, -0.5, 0.5, 0.1f, 0.01f, 0.001, 1};
 
-void add_diagonals(Case& c, const Chains& chains, bool all_dead) {
+void add_diagonals(Case& c, const Chains& chains, bool all_masked) {
   for (std::size_t i = 0; i < chains.size(); ++i)
     for (int bond = 1; bond < static_cast<int>(chains[i].sizes.size()); ++bond) {
       std::vector<double> d(chains[i].ranks[bond]);
-      for (std::size_t j = 0; j < d.size(); ++j) d[j] = all_dead ? -1 : static_cast<float>(pattern[(j + bond) % 8]);
+      for (std::size_t j = 0; j < d.size(); ++j) d[j] = all_masked ? -1 : static_cast<float>(pattern[(j + bond) % 8]);
       c.data(name_of_bond("d_diagonal", i, bond), 1, chains[i].ranks[bond])
           .values(name_of_bond("diagonal", i, bond), d);
     }
@@ -47,11 +47,11 @@ void add_diagonals(Case& c, const Chains& chains, bool all_dead) {
 constexpr int state_fields = sizeof(RankState) / sizeof(double);
 
 Case objective(const std::string& name, const Chains& chains, const RankState& state, RankPenalty penalty,
-               double threshold, bool all_dead = false) {
+               double threshold, bool all_masked = false) {
   Case c(name + (penalty == RankPenalty::mean ? " mean" : " size") + " threshold " + std::to_string(threshold));
-  add_diagonals(c, chains, all_dead);
+  add_diagonals(c, chains, all_masked);
   const auto* fields = reinterpret_cast<const double*>(&state);
-  c.values("state", {fields, fields + state_fields}, Kind::f64).values("loss", {1.5}, Kind::f64);
+  c.values("state", {fields, fields + state_fields}, Content::f64).values("loss", {1.5}, Content::f64);
   std::int64_t entries = 0;
   for (const Chain& chain : chains)
     for (auto rank : chain.ranks) entries += rank;

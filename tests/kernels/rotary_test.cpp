@@ -40,9 +40,15 @@ Case rotation(const std::vector<std::int64_t>& positions, std::int64_t heads, st
   const char* y = in_place ? "x" : "y";
   const auto call = [=](Run& r, bool inverse, const char* from, const char* to) {
     r.call(&Backend::rotary, [&] {
-      return Rotary{tokens,          heads,         head_size, r.ints("positions"),
-                    r.in("cosines"), r.in("sines"), inverse,   std::string(from) == to ? r.out(from) : r.in(from),
-                    r.out(to)};
+      return Rotary{.tokens = tokens,
+                    .heads = heads,
+                    .head_size = head_size,
+                    .positions = r.ints("positions"),
+                    .cosines = r.in("cosines"),
+                    .sines = r.in("sines"),
+                    .inverse = inverse,
+                    .x = std::string(from) == to ? r.out(from) : r.in(from),
+                    .y = r.out(to)};
     });
   };
   c.forward = [=](Run& r) { call(r, false, "x", y); };
@@ -78,8 +84,24 @@ TEST_CASE("rotary: products of rotated vectors depend on their distance alone") 
     double x[size], y[size], sum = 0;
     for (std::int64_t i = 0; i < size; ++i)
       x[i] = std::sin(1.0 + static_cast<double>(i)), y[i] = std::cos(2.0 * static_cast<double>(i));
-    backend.rotary.run(context, Rotary{1, 1, size, &p, cosines, sines, false, x, x});
-    backend.rotary.run(context, Rotary{1, 1, size, &q, cosines, sines, false, y, y});
+    backend.rotary.run(context, Rotary{.tokens = 1,
+                                       .heads = 1,
+                                       .head_size = size,
+                                       .positions = &p,
+                                       .cosines = cosines,
+                                       .sines = sines,
+                                       .inverse = false,
+                                       .x = x,
+                                       .y = x});
+    backend.rotary.run(context, Rotary{.tokens = 1,
+                                       .heads = 1,
+                                       .head_size = size,
+                                       .positions = &q,
+                                       .cosines = cosines,
+                                       .sines = sines,
+                                       .inverse = false,
+                                       .x = y,
+                                       .y = y});
     for (std::int64_t i = 0; i < size; ++i) sum += x[i] * y[i];
     return sum;
   };

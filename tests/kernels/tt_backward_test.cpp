@@ -199,15 +199,15 @@ class Layer {
 };
 
 // Sets the shared memory of the largest GPUs in the emulator while an object lives.
-struct LargeCard {
-  LargeCard() { emulator::set_shared_limit(227 * 1024); }
-  ~LargeCard() { emulator::set_shared_limit(before); }
+struct LargeGpu {
+  LargeGpu() { emulator::set_shared_limit(227 * 1024); }
+  ~LargeGpu() { emulator::set_shared_limit(before); }
   std::size_t before = emulator::shared_limit();
 };
 
 template <class T>
 void check_shape(const Shape& s) {
-  const LargeCard large;
+  const LargeGpu large;
   const Layer<T> layer(s);
   const auto answer = layer.call();
   layer.check(answer);
@@ -275,7 +275,7 @@ TEST_CASE("tt_linear: the backward's slices are wide for many tokens") {
   a.tokens = 65536, a.in = 768, a.width = 32, a.outputs = 1, a.output[0].out = a.output[0].ldy = 3072,
   a.output[0].rank = 32;
   CHECK(cut_of<Bf16>(a).across == 1);
-  const LargeCard large;
+  const LargeGpu large;
   CHECK(cut_of<Bf16>(a).across == 2);
   CHECK(cut_of<Bf16>(a).right_slices == 6);
   a.activation = Activation::gelu;

@@ -116,14 +116,14 @@ template <class T>
 class Run {
  public:
   explicit Run(const MakeLayer& make) {
-    layers::Builder builder{dtype,   parameters,      trains_,    halves_, step_gradients_,
-                            merger_, stream_weights_, threshold_, dense_};
+    layers::Builder builder{dtype,   parameters,    chains_,    factors_, step_gradients_,
+                            merger_, cast_weights_, threshold_, dense_};
     layer_ = make(builder);
     sink_ = layers::make_accumulate_sink(parameters, step_gradients_);
     const auto bind = [&](auto& slab) { slab.bind(memory_.emplace_back(slab.bytes() / sizeof(T) + 16).data()); };
     bind(parameters);
-    bind(halves_);
-    bind(stream_weights_.copies());
+    bind(factors_);
+    bind(cast_weights_.copies());
     bind(step_gradients_);
     parameters.initialise(3);
     std::size_t k = 0;
@@ -141,7 +141,7 @@ class Run {
     T sum{};
     walk_twice(dtype, [&](Walk& walk) {
       if (backward) sink_->begin(walk);
-      stream_weights_.prepare(walk);
+      cast_weights_.prepare(walk);
       merger_.prepare(walk, threshold_);
     });
     walk_twice(dtype, [&](Walk& walk) {
@@ -189,10 +189,10 @@ class Run {
   std::vector<std::vector<T>> inputs, d_inputs, d_parameters;
 
  private:
-  std::vector<layers::TensorTrain> trains_;
-  plan::Slab halves_, step_gradients_;
-  layers::TtMerger merger_{trains_, halves_, step_gradients_};
-  layers::StreamWeights stream_weights_{dtype};
+  std::vector<layers::ChainParameters> chains_;
+  plan::Slab factors_, step_gradients_;
+  layers::TtMerger merger_{chains_, factors_, step_gradients_};
+  layers::CastWeights cast_weights_{dtype};
   double threshold_ = 0.01;
   std::int64_t dense_ = 0;
   std::deque<std::vector<T>> memory_;

@@ -11,11 +11,11 @@ using layers::Walk;
 
 namespace {
 
-Parameter& add(layers::Parameters& parameters, const char* name, Shape shape, bool from_halves) {
+Parameter& add(layers::Parameters& parameters, const char* name, Shape shape, bool from_factors) {
   Parameter parameter;
   parameter.name = name;
   parameter.shape = shape;
-  parameter.from_halves = from_halves;
+  parameter.from_factors = from_factors;
   return *parameters.add(std::move(parameter));
 }
 

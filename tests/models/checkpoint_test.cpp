@@ -151,12 +151,12 @@ TEST_CASE("checkpoint: a tensorized model reloads from its file, and unfolding i
   engine::Engine first({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
   first.allocate();
   first.weights().initialise(3);
-  for (layers::TensorTrain& train : first.model().tensor_trains()) {
-    for (std::size_t p = 0; p < train.order.size(); ++p)
-      train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
-    for (std::size_t r = 0; r < train.gauge.size(); ++r)
-      train.gauge[r] = static_cast<std::int32_t>((3 * r + 2) % static_cast<std::size_t>(train.rows));
-    for (std::int32_t& id : train.exact_ids) id = 2 * id + 1;
+  for (layers::ChainParameters& chain : first.model().chains()) {
+    for (std::size_t p = 0; p < chain.order.size(); ++p)
+      chain.order[p] = static_cast<std::int32_t>((5 * p + 1) % chain.order.size());
+    for (std::size_t r = 0; r < chain.gauge.size(); ++r)
+      chain.gauge[r] = static_cast<std::int32_t>((3 * r + 2) % static_cast<std::size_t>(chain.rows));
+    for (std::int32_t& id : chain.exact_ids) id = 2 * id + 1;
   }
   engine::save_weights(folder / "model.safetensors", first.weights());
   CHECK(file_size(folder / "model.safetensors") == engine::weights_file_bytes(first.model()));

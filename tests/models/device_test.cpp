@@ -7,7 +7,7 @@
 #include "kernels/cuda/common/runtime.h"
 #include "lib/engine/engine.h"
 #include "lib/train/optimizer.h"
-#include "tests/kernels/harness/card.h"
+#include "tests/kernels/harness/gpu.h"
 #include "tests/models/small_models.h"
 
 namespace {
@@ -18,16 +18,11 @@ struct Trained {
   std::vector<double> losses, weights, logits;
 };
 
-void set_scalars(engine::Engine& engine, std::uint64_t step) {
-  engine.state().scalars.seed = 5;
-  engine.state().scalars.step = step;
-  for (auto& role : engine.state().adamw)
-    for (auto& scalars : role) {
-      scalars.learning_rate = 1e-2;
-      scalars.epsilon = 1e-3;  // the rounding of a gradient near zero must not decide a step
-      scalars.correction1 = 1 - std::pow(scalars.beta1, static_cast<double>(step + 1));
-      scalars.correction2 = 1 - std::pow(scalars.beta2, static_cast<double>(step + 1));
-    }
+// The rounding of a gradient near zero must not decide a step.
+std::shared_ptr<const engine::UpdateRule> update_rule() { return train::optimizer({.adamw = {.epsilon = 1e-3}}); }
+
+void begin_step(engine::Engine& engine, std::int64_t step) {
+  engine.begin_step(5, {.step = step, .rates = {1e-2, 1e-2, 1e-2}});
 }
 
 // Trains with `parts` micro-batches of the same sequences per step.
@@ -35,7 +30,7 @@ Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int
                 layers::Recompute recompute) {
   engine::EngineOptions options;
   options.recompute = recompute;
-  options.update = train::optimizer();
+  options.update = update_rule();
   engine::Engine engine(machine, models::factory_of(spec, machine.dtype), options);
   engine.allocate();
   engine.weights().initialise(11);
@@ -43,7 +38,7 @@ Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int
   for (int part = 0; part < parts; ++part) batches.push_back(small_batch(spec));
   Trained result;
   for (int step = 0; step < steps; ++step) {
-    set_scalars(engine, static_cast<std::uint64_t>(step));
+    begin_step(engine, step);
     engine.train(batches);
     REQUIRE(engine.state().scalars.finite == 1);
     result.losses.push_back(engine.state().loss[0]);
@@ -69,13 +64,13 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 // The emulator, and the GPU if there is one.
 std::vector<plan::Machine> find_devices() {
   std::vector<plan::Machine> found{{&kernels::cuda::table(), DType::f32, nullptr}};
-  const kernels::test::Card& card = kernels::test::card();
-  if (card.backend) {
-    found.push_back({card.backend, DType::f32, card.stream});
-  } else if (std::getenv("COMERA_REQUIRE_CARD")) {
-    FAIL_CHECK("no card: " << card.why);
+  const kernels::test::Gpu& gpu = kernels::test::gpu();
+  if (gpu.backend) {
+    found.push_back({gpu.backend, DType::f32, gpu.stream});
+  } else if (std::getenv("COMERA_REQUIRE_GPU")) {
+    FAIL_CHECK("no GPU: " << gpu.why);
   } else {
-    WARN("SKIPPED: cuda card: " << card.why);
+    WARN("SKIPPED: cuda gpu: " << gpu.why);
   }
   return found;
 }
@@ -134,11 +129,11 @@ TEST_CASE("a step on a device: the number of calls grows with the blocks, not wi
     rules.embedding_order = 3;
     models::apply_forms(spec, models::weight_sites(spec), rules);
     const plan::Machine machine{&kernels::cuda::table(), dtype, nullptr};
-    engine::Engine engine(machine, models::factory_of(spec, dtype), {.update = train::optimizer()});
+    engine::Engine engine(machine, models::factory_of(spec, dtype), {.update = update_rule()});
     const data::Batch batch = small_batch(spec);
     engine.plan_training(batch);
     engine.allocate();
-    set_scalars(engine, 0);
+    begin_step(engine, 0);
     CHECK(engine.launches() == 0);
     engine.train({&batch, 1});
     return *engine.launches();

@@ -14,7 +14,7 @@
 #include "lib/engine/generate.h"
 #include "lib/layers/distillation.h"
 #include "lib/train/optimizer.h"
-#include "tests/kernels/harness/card.h"
+#include "tests/kernels/harness/gpu.h"
 #include "tests/models/small_models.h"
 
 namespace {
@@ -34,22 +34,13 @@ plan::Machine on_double(DType dtype, bool tf32 = false) { return {&kernels::cuda
 // The emulator, and the GPU if there is one.
 std::vector<plan::Machine> devices(DType dtype, bool tf32 = false) {
   std::vector<plan::Machine> found{on_double(dtype, tf32)};
-  if (const kernels::test::Card& card = kernels::test::card(); card.backend)
-    found.push_back({card.backend, dtype, card.stream, tf32});
+  if (const kernels::test::Gpu& gpu = kernels::test::gpu(); gpu.backend)
+    found.push_back({gpu.backend, dtype, gpu.stream, tf32});
   return found;
 }
 
-void set_scalars(engine::Engine& engine, std::uint64_t step, double rate, double beta1) {
-  engine.state().scalars.seed = 5;
-  engine.state().scalars.step = step;
-  for (auto& role : engine.state().adamw)
-    for (auto& scalars : role) {
-      scalars.learning_rate = rate;
-      scalars.beta1 = beta1;
-      scalars.epsilon = 1e-3;  // the rounding of a gradient near zero must not decide a step
-      scalars.correction1 = 1 - std::pow(beta1, static_cast<double>(step + 1));
-      scalars.correction2 = 1 - std::pow(scalars.beta2, static_cast<double>(step + 1));
-    }
+void begin_step(engine::Engine& engine, std::int64_t step, double rate) {
+  engine.begin_step(5, {.step = step, .rates = {rate, rate, rate}});
 }
 
 std::vector<double> numbers_of(const plan::Machine& machine, const layers::Tensor& tensor) {
@@ -59,11 +50,12 @@ std::vector<double> numbers_of(const plan::Machine& machine, const layers::Tenso
   return numbers;
 }
 
-std::unique_ptr<engine::Engine> engine_of(const plan::Machine& machine, const models::ModelSpec& spec,
+std::unique_ptr<engine::Engine> engine_of(const plan::Machine& machine, const models::ModelSpec& spec, double beta1,
                                           layers::Recompute recompute = {}) {
   engine::EngineOptions options;
   options.recompute = recompute;
-  options.update = train::optimizer({.max_norm = 0});
+  // The rounding of a gradient near zero must not decide a step.
+  options.update = train::optimizer({.max_norm = 0, .adamw = {.beta1 = beta1, .epsilon = 1e-3}});
   const layers::ModelFactory plain = models::factory_of(spec, machine.dtype);
   const auto taught = [plain](const layers::RankTable& ranks) {
     auto model = plain(ranks);
@@ -94,9 +86,9 @@ data::Batch batch_of(DType dtype, const models::ModelSpec& spec) {
 
 // Runs one step with learning rate 0, whose first moments are the gradients, and an evaluation.
 Seen seen(const plan::Machine& machine, const models::ModelSpec& spec, layers::Recompute recompute = {}) {
-  const auto engine = engine_of(machine, spec, recompute);
+  const auto engine = engine_of(machine, spec, 0, recompute);
   const data::Batch batch = batch_of(machine.dtype, spec);
-  set_scalars(*engine, 0, 0, 0);
+  begin_step(*engine, 0, 0);
   engine->train(std::span(&batch, 1));
   REQUIRE(engine->state().scalars.finite == 1);
   Seen result;
@@ -147,7 +139,7 @@ Counts counts_of(const models::ModelSpec& spec) {
   walk.end();
   Counts counts;
   counts.forward = counts.roundings =
-      static_cast<double>(model->halves().items().size() + model->stream_weights().copies().items().size());
+      static_cast<double>(model->factors().items().size() + model->cast_weights().copies().items().size());
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
     if (plan.tensors[i].dtype != DType::bf16) continue;
     ++counts.roundings;
@@ -227,11 +219,11 @@ void check_fp8(const models::ModelSpec& spec) {
 // Losses of training steps.
 std::vector<double> losses(const plan::Machine& machine, const models::ModelSpec& spec, int steps,
                            std::vector<double>* weights = nullptr) {
-  const auto engine = engine_of(machine, spec);
+  const auto engine = engine_of(machine, spec, 0.9);
   const data::Batch batch = small_batch(spec);
   std::vector<double> result;
   for (int step = 0; step < steps; ++step) {
-    set_scalars(*engine, static_cast<std::uint64_t>(step), 1e-2, 0.9);
+    begin_step(*engine, step, 1e-2);
     engine->train(std::span(&batch, 1));
     REQUIRE(engine->state().scalars.finite == 1);
     result.push_back(engine->state().loss[0]);
@@ -315,10 +307,10 @@ TEST_CASE("bf16 streams: the memory table has two bytes per number, and the copi
     CHECK(row(narrow, "weights") == row(wide, "weights"));
     CHECK(row(wide, "copies of weights") == 0);
     CHECK(row(narrow, "copies of weights") > 0);
-    CHECK(narrow.of(plan::Kind::saved) < 3 * wide.of(plan::Kind::saved) / 4);
+    CHECK(narrow.of(plan::Category::saved) < 3 * wide.of(plan::Category::saved) / 4);
     const auto model = models::make_model(spec, DType::bf16);
     std::size_t counted = 0;
-    for (const auto& item : model->stream_weights().copies().items())
+    for (const auto& item : model->cast_weights().copies().items())
       counted += plan::aligned(2 * static_cast<std::size_t>(item.shape.elements()));
     CHECK(row(narrow, "copies of weights") == counted);
   }
@@ -327,7 +319,7 @@ TEST_CASE("bf16 streams: the memory table has two bytes per number, and the copi
 TEST_CASE("bf16 streams: sentence embeddings agree with double within the roundings of bf16") {
   const models::ModelSpec sentence = small_encoder(false, models::Task::embed, models::Form::tt);
   const auto embedding = [&](const plan::Machine& machine) {
-    const auto engine = engine_of(machine, sentence);  // owns the memory of the scores
+    const auto engine = engine_of(machine, sentence, 0.9);  // owns the memory of the scores
     const engine::Scores scores = engine->evaluate(small_batch(sentence));
     return std::vector<double>(scores.embedding.begin(), scores.embedding.end());
   };
@@ -339,7 +331,7 @@ TEST_CASE("bf16 streams: sentence embeddings agree with double within the roundi
 TEST_CASE("bf16 streams: a cache of keys and values gives the logits of a full pass") {
   models::DecoderSpec spec = small_decoder(models::Form::tt, true);
   spec.positions = 20;
-  const auto engine = engine_of(on_double(DType::bf16), spec);
+  const auto engine = engine_of(on_double(DType::bf16), spec, 0.9);
   const data::Ids text{1, 5, 9, 22, 0, 7, 7, 13};
   engine->open_cache(1, 20);
   std::int64_t read = 0;

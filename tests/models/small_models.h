@@ -164,19 +164,19 @@ class ReferenceRun {
     model->parameters().initialise(11);
     // Diagonals at 1 and biases at 0 would hide errors.
     for (layers::Parameter& parameter : model->parameters().all())
-      if (parameter.init.kind == layers::Init::Kind::constant)
+      if (parameter.init.distribution == layers::Init::Distribution::constant)
         for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
           layers::store(parameter.value, i,
                         parameter.init.scale + 0.3 * std::sin(static_cast<double>(i + parameter.index)));
     // Some permutation and some gauge columns.
-    for (layers::TensorTrain& train : model->tensor_trains()) {
-      for (std::size_t p = 0; p < train.order.size(); ++p)
-        train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
-      for (std::size_t r = 0; r < train.gauge.size(); ++r)
-        train.gauge[r] = static_cast<std::int32_t>((3 * r + 2) % static_cast<std::size_t>(train.rows));
+    for (layers::ChainParameters& chain : model->chains()) {
+      for (std::size_t p = 0; p < chain.order.size(); ++p)
+        chain.order[p] = static_cast<std::int32_t>((5 * p + 1) % chain.order.size());
+      for (std::size_t r = 0; r < chain.gauge.size(); ++r)
+        chain.gauge[r] = static_cast<std::int32_t>((3 * r + 2) % static_cast<std::size_t>(chain.rows));
     }
-    halves = bound(model->halves().bytes());
-    model->halves().bind(halves.data());
+    factors = bound(model->factors().bytes());
+    model->factors().bind(factors.data());
     gradients = bound(model->step_gradients().bytes());
     model->step_gradients().bind(gradients.data());
     state.scalars.seed = 5;
@@ -274,7 +274,7 @@ class ReferenceRun {
   }
 
   comera::plan::Inputs inputs;
-  std::vector<T> weights, halves, gradients;
+  std::vector<T> weights, factors, gradients;
   std::vector<std::vector<T>> copies;
 };
 

@@ -8,7 +8,7 @@
 #include "lib/plan/walk.h"
 
 using namespace comera;
-using plan::Kind;
+using plan::Category;
 
 namespace {
 
@@ -83,33 +83,33 @@ TEST_CASE("a replay places every tensor as recorded, and an error names a tensor
 }
 
 TEST_CASE("the error of a failed call contains the device's message") {
-  kernels::Backend card = kernels::reference_backend();
-  card.name = "card";
-  card.add_scaled.run = [](const kernels::Context&, const kernels::AddScaled&) { return kernels::Status::failed; };
-  card.device.failure = [] { return "an illegal memory access was encountered"; };
-  const plan::Machine machine{&card, DType::f32, nullptr};
+  kernels::Backend gpu = kernels::reference_backend();
+  gpu.name = "gpu";
+  gpu.add_scaled.run = [](const kernels::Context&, const kernels::AddScaled&) { return kernels::Status::failed; };
+  gpu.device.failure = [] { return "an illegal memory access was encountered"; };
+  const plan::Machine machine{&gpu, DType::f32, nullptr};
   const plan::Plan recorded;
   plan::Walk walk(machine, recorded, nullptr);
-  CHECK_THROWS_WITH(walk.run(card.add_scaled, kernels::AddScaled{}),
-                    "[card] op add_scaled failed: an illegal memory access was encountered");
+  CHECK_THROWS_WITH(walk.run(gpu.add_scaled, kernels::AddScaled{}),
+                    "[gpu] op add_scaled failed: an illegal memory access was encountered");
 }
 
 TEST_CASE("the error for an op that a backend lacks names both") {
-  kernels::Backend card;
-  card.name = "card";
-  const plan::Machine machine{&card, DType::f32, nullptr};
+  kernels::Backend gpu;
+  gpu.name = "gpu";
+  const plan::Machine machine{&gpu, DType::f32, nullptr};
   plan::Plan recorded;
   plan::Walk walk(machine, recorded);
-  CHECK_THROWS_WITH(walk.run(card.add_scaled, kernels::AddScaled{}),
-                    Catch::Contains("the card backend has no op add_scaled"));
+  CHECK_THROWS_WITH(walk.run(gpu.add_scaled, kernels::AddScaled{}),
+                    Catch::Contains("the gpu backend has no op add_scaled"));
 }
 
 TEST_CASE("a slab places its tensors side by side and counts them by kind") {
   plan::Slab slab;
-  const int first = slab.add("w", Kind::weights, DType::f32, {3});
-  const int second = slab.add("m", Kind::optimizer, DType::f64, {5});
+  const int first = slab.add("w", Category::weights, DType::f32, {3});
+  const int second = slab.add("m", Category::optimizer, DType::f64, {5});
   CHECK(slab.bytes() == 2 * plan::alignment);
-  CHECK(slab.bytes_by_kind()[static_cast<int>(Kind::optimizer)] == plan::alignment);
+  CHECK(slab.bytes_by_category()[static_cast<int>(Category::optimizer)] == plan::alignment);
   CHECK(slab[second].data == plan::unbound);
   char memory[2 * plan::alignment];
   slab.bind(memory);

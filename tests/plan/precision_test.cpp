@@ -8,8 +8,8 @@ using namespace comera;
 
 namespace {
 
-const kernels::CudaDevice old_card{"an old card", std::uint64_t{8} << 30, 7, 5},
-    new_card{"a new card", std::uint64_t{80} << 30, 9, 0};
+const kernels::CudaDevice old_gpu{"an old GPU", std::uint64_t{8} << 30, 7, 5},
+    new_gpu{"a new GPU", std::uint64_t{80} << 30, 9, 0};
 
 plan::Machine machine() { return {&kernels::reference_backend(), DType::f32, nullptr}; }
 
@@ -17,17 +17,17 @@ plan::Machine machine() { return {&kernels::reference_backend(), DType::f32, nul
 
 TEST_CASE("a machine computes in the requested number format") {
   plan::Machine on_card = machine();
-  plan::set_precision(on_card, "bf16", &new_card);
+  plan::set_precision(on_card, "bf16", &new_gpu);
   CHECK(on_card.dtype == DType::bf16);
   CHECK_FALSE(on_card.context().tf32);
-  plan::set_precision(on_card, "fp8", &new_card);
+  plan::set_precision(on_card, "fp8", &new_gpu);
   CHECK(on_card.dtype == DType::bf16);
   CHECK(on_card.context().fp8);
-  plan::set_precision(on_card, "tf32", &new_card);
+  plan::set_precision(on_card, "tf32", &new_gpu);
   CHECK_FALSE(on_card.context().fp8);
   CHECK(on_card.dtype == DType::f32);
   CHECK(on_card.context().tf32);
-  plan::set_precision(on_card, "fp32", &old_card);
+  plan::set_precision(on_card, "fp32", &old_gpu);
   CHECK(on_card.dtype == DType::f32);
   CHECK_FALSE(on_card.tf32);
   plan::Machine host = machine();
@@ -40,16 +40,16 @@ TEST_CASE("an unsupported number format is refused in one sentence") {
   for (const char* name : {"bf16", "tf32"}) {
     CHECK_THROWS_WITH(plan::set_precision(any, name, nullptr),
                       Catch::Contains("needs a GPU: --device reference computes in fp32"));
-    CHECK_THROWS_WITH(plan::set_precision(any, name, &old_card),
-                      Catch::Contains("an old card of compute capability 7.5 lacks it") &&
+    CHECK_THROWS_WITH(plan::set_precision(any, name, &old_gpu),
+                      Catch::Contains("an old GPU of compute capability 7.5 lacks it") &&
                           Catch::Contains("8.0 or newer") && Catch::Contains("--dtype fp32"));
   }
-  const kernels::CudaDevice ampere{"an Ampere card", std::uint64_t{40} << 30, 8, 6};
+  const kernels::CudaDevice ampere{"an Ampere GPU", std::uint64_t{40} << 30, 8, 6};
   CHECK_THROWS_WITH(plan::set_precision(any, "fp8", &ampere),
-                    Catch::Contains("--dtype fp8: an Ampere card of compute capability 8.6 lacks it") &&
+                    Catch::Contains("--dtype fp8: an Ampere GPU of compute capability 8.6 lacks it") &&
                         Catch::Contains("8.9 or newer"));
   CHECK_THROWS_WITH(plan::set_precision(any, "fp8", nullptr), Catch::Contains("needs a GPU"));
-  CHECK_THROWS_AS(plan::set_precision(any, "fp4", &new_card), InputError);
-  CHECK_THROWS_WITH(plan::set_precision(any, "fp4", &new_card), Catch::Contains("want one of fp32, tf32, bf16, fp8"));
+  CHECK_THROWS_AS(plan::set_precision(any, "fp4", &new_gpu), InputError);
+  CHECK_THROWS_WITH(plan::set_precision(any, "fp4", &new_gpu), Catch::Contains("want one of fp32, tf32, bf16, fp8"));
   CHECK(any.dtype == DType::f32);
 }

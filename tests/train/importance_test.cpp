@@ -14,8 +14,8 @@ TEST_CASE(
                         {.update = train::optimizer()});
   engine.allocate();
   engine.weights().initialise(4);
-  for (const layers::TensorTrain& train : engine.model().tensor_trains())
-    for (const layers::Parameter* diagonal : train.diagonals)
+  for (const layers::ChainParameters& chain : engine.model().chains())
+    for (const layers::Parameter* diagonal : chain.diagonals)
       for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) {
         layers::store(diagonal->value, i, 1.0 - 0.25 * static_cast<double>(i));
         layers::store(engine.weights().state(1, diagonal->index), i, 3.0 + static_cast<double>(i));
@@ -29,9 +29,9 @@ TEST_CASE(
   train::remove_all_but(engine, kept);
   CHECK(sensitivity == train::sensitivity_of(engine.weights(), 1));
   // A chain with an empty bond is removed together with its sensitivity.
-  const train::Kept dead = {{{0}, {}}, {{0}, {0}, {0}}};
-  train::keep_of(sensitivity, dead);
-  train::remove_all_but(engine, dead);
+  const train::Kept removed = {{{0}, {}}, {{0}, {0}, {0}}};
+  train::keep_of(sensitivity, removed);
+  train::remove_all_but(engine, removed);
   CHECK(sensitivity == train::sensitivity_of(engine.weights(), 1));
   CHECK(sensitivity.size() == 1);
 }

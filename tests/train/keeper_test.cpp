@@ -58,13 +58,7 @@ std::unique_ptr<Engine> trained(const layers::Keeper& keeper, int steps, layers:
   for (int step = 0; step < steps; ++step) {
     if (step == steps / 2)
       train::remove_all_but(*engine, train::above(train::read_diagonals(engine->weights()), 0.995));
-    engine->state().scalars.step = static_cast<std::uint64_t>(step);
-    for (auto& role : engine->state().adamw)
-      for (auto& scalars : role) {
-        scalars.learning_rate = 1e-2;
-        scalars.correction1 = 1 - std::pow(scalars.beta1, step + 1.0);
-        scalars.correction2 = 1 - std::pow(scalars.beta2, step + 1.0);
-      }
+    engine->begin_step(0, {.step = step, .rates = {1e-2, 1e-2, 1e-2}});
     engine->train({&batch, 1});
     REQUIRE(engine->state().scalars.finite == 1);
   }

@@ -13,9 +13,9 @@ namespace {
 
 plan::Machine reference(DType dtype) { return {&kernels::reference_backend(), dtype, nullptr}; }
 
-const layers::TensorTrain& train_of(Engine& engine, const std::string& name) {
-  for (const layers::TensorTrain& train : engine.model().tensor_trains())
-    if (train.name == name) return train;
+const layers::ChainParameters& train_of(Engine& engine, const std::string& name) {
+  for (const layers::ChainParameters& chain : engine.model().chains())
+    if (chain.name == name) return chain;
   throw std::runtime_error(name);
 }
 
@@ -24,15 +24,8 @@ void start(Engine& engine) {
   engine.weights().initialise(11);
 }
 
-void set_rates(Engine& engine, std::int64_t step, double rate, double rank_rate) {
-  engine.state().scalars.seed = 5;
-  engine.state().scalars.step = static_cast<std::uint64_t>(step);
-  for (int role = 0; role < layers::roles; ++role)
-    for (auto& scalars : engine.state().adamw[role]) {
-      scalars.learning_rate = role == static_cast<int>(layers::Role::diagonal) ? rank_rate : rate;
-      scalars.correction1 = 1 - std::pow(scalars.beta1, static_cast<double>(step + 1));
-      scalars.correction2 = 1 - std::pow(scalars.beta2, static_cast<double>(step + 1));
-    }
+void begin_step(Engine& engine, std::int64_t step, double rate, double rank_rate) {
+  engine.begin_step(5, {.step = step, .rates = {rate, rank_rate, rate}});
 }
 
 void set(const layers::Parameter& diagonal, std::initializer_list<double> values) {
@@ -56,7 +49,7 @@ TEST_CASE("removal slices cores, diagonals and moments alike, and the loss diffe
   Engine engine(reference(DType::f64), toy::factory(DType::f64), {.update = train::optimizer()});
   start(engine);
   const data::Batch batch = toy::batch(0, 16), dev = toy::batch(1000, 32);
-  for (int step = 0; step < 3; ++step) set_rates(engine, step, 1e-2, 1e-2), engine.train({&batch, 1});
+  for (int step = 0; step < 3; ++step) begin_step(engine, step, 1e-2, 1e-2), engine.train({&batch, 1});
   set(*train_of(engine, "up").diagonals[1], {0.9, 0.001, 0.8, 0.01, -0.5, 0.7});
   set(*train_of(engine, "table").diagonals[0], {0.9, 0.5, 0.0, 0.4});
   engine.weights_changed();
@@ -85,7 +78,7 @@ TEST_CASE("removal slices cores, diagonals and moments alike, and the loss diffe
     CHECK(layers::load(cut.value, i) == wanted[i]);
     CHECK(layers::load(engine.weights().state(1, cut.index), i) == wanted_moment[i]);
   }
-  set_rates(engine, 3, 1e-2, 1e-2);
+  begin_step(engine, 3, 1e-2, 1e-2);
   engine.train({&batch, 1});
   CHECK(engine.state().scalars.finite == 1);
 }
@@ -100,8 +93,8 @@ TEST_CASE("exported weights have no masked entries, and the engine keeps its own
   engine.weights_changed();
   const double before = engine.evaluate(dev).loss;
   const train::LiveWeights live(engine);
-  for (const layers::TensorTrain& train : live.weights().model().tensor_trains())
-    for (const layers::Parameter* diagonal : train.diagonals)
+  for (const layers::ChainParameters& chain : live.weights().model().chains())
+    for (const layers::Parameter* diagonal : chain.diagonals)
       for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) CHECK(layers::load(diagonal->value, i) > 0.01);
   CHECK(live.weights().model().parameters().rank_entries() == engine.model().parameters().rank_entries() - 3);
   CHECK(train_of(engine, "up").layout.ranks == std::vector<std::int64_t>{1, 3, 6, 4, 1});
@@ -184,7 +177,7 @@ TEST_CASE("the late stage reaches its target within 2 % and stops pruning there"
   std::int64_t reached_at = -1;
   double size_at_end = 0;
   for (std::int64_t step = 0; step < 1200; ++step) {
-    set_rates(engine, step, 3e-3, 2e-2);
+    begin_step(engine, step, 3e-3, 2e-2);
     ranks.before_step(step);
     const data::Batch batch = toy::batch(step * 16, 16);
     engine.train({&batch, 1});
@@ -223,7 +216,7 @@ TEST_CASE(
   train::RankAdaptation ranks(engine, options);
   std::int64_t fallen = 0, cut = 0;
   for (std::int64_t step = 0; step < 30; ++step) {
-    set_rates(engine, step, 3e-3, 1e-3);  // too slow for an entry to fall from 1 to the threshold
+    begin_step(engine, step, 3e-3, 1e-3);  // too slow for an entry to fall from 1 to the threshold
     if (step == 3) set(*train_of(engine, "up").diagonals[1], {1, 1, 0.001, 1, 1, 1});
     const train::RankAdaptation::Event before = ranks.before_step(step);
     const data::Batch batch = toy::batch(step * 16, 16);

@@ -57,7 +57,7 @@ inline train::TrainOptions options() {
   options.seed = 9;
   options.rate = options.rate_cores = 5e-3;
   options.rate_ranks = 5e-2;
-  options.weight_decay = 0.01;
+  options.optimizer.adamw.weight_decay = 0.01;
   options.schedule = {train::ScheduleShape::cosine, 3, 0, 0.1};
   options.ranks.prune_every = 5;
   options.ranks.target = train::TargetKind::fraction;

@@ -139,7 +139,7 @@ TEST_CASE("a run in bf16 agrees with a run in float, stops, and resumes to the s
     CHECK(result.step == exact.step);
     CHECK(std::abs(result.loss - exact.loss) <= 4 * 0x1p-8 * std::sqrt(20.0) * exact.loss);
     CHECK(model_of(folder / "whole") != model_of(folder / "float"));
-    CHECK(result.memory.of(plan::Kind::optimizer) == exact.memory.of(plan::Kind::optimizer));
+    CHECK(result.memory.of(plan::Category::optimizer) == exact.memory.of(plan::Category::optimizer));
     for (const std::int64_t stop : {6, 17}) check_stop(job, stop, folder);
   }
 }

@@ -1,3 +1,4 @@
+// `comera bench`.
 #include "lib/report/bench/bench.h"
 
 #include <algorithm>

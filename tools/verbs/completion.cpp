@@ -1,3 +1,4 @@
+// `comera completion`.
 #include "lib/core/options/option_pages.h"
 #include "tools/verbs.h"
 

@@ -1,3 +1,4 @@
+// `comera evaluate`.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// `comera export`.
 #include "lib/export/export.h"
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// `comera finetune`.
 #include <algorithm>
 
 #include "lib/core/error.h"
@@ -133,8 +134,8 @@ void settle_diagonals(const std::string& folder, engine::Weights& weights) {
   const io::ModelFolder files(folder);
   const auto block = io::parse_comera_block(files.config(), files.config_path());
   if (!block || !block->threshold) return;
-  for (const layers::TensorTrain& train : weights.model().tensor_trains())
-    for (const layers::Parameter* diagonal : train.diagonals) {
+  for (const layers::ChainParameters& chain : weights.model().chains())
+    for (const layers::Parameter* diagonal : chain.diagonals) {
       const engine::HostBytes host(weights.machine(), diagonal->value);
       std::vector<std::byte> bytes(host.bytes().begin(), host.bytes().end());
       plan::Tensor copy = diagonal->value;

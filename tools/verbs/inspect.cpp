@@ -1,3 +1,4 @@
+// `comera inspect`.
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"

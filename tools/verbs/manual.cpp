@@ -1,3 +1,4 @@
+// `comera manual`.
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/core/options/option_pages.h"

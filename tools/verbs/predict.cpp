@@ -1,3 +1,4 @@
+// `comera predict`.
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"

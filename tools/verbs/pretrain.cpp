@@ -1,3 +1,4 @@
+// `comera pretrain`.
 #include <fmt/core.h>
 
 #include "lib/core/error.h"

@@ -1,3 +1,4 @@
+// `comera tensorize`.
 #include "lib/compress/tensorize.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// `comera tokenizer encode` and `comera tokenizer decode`.
 #include "lib/data/tokenizer/tokenizer.h"
 
 #include <fmt/ranges.h>

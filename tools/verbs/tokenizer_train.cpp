@@ -1,3 +1,4 @@
+// `comera tokenizer train`.
 #include "lib/data/tokenizer/tokenizer_train.h"
 
 #include <nlohmann/json.hpp>

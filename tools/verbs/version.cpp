@@ -1,3 +1,4 @@
+// `comera version`.
 #include "lib/core/version.h"
 
 #include <fmt/ranges.h>

@@ -38,14 +38,14 @@ struct Operand {
   }
 };
 
-// c = a b, or one slice of it over the inner index. If c is null, the result goes to `half`.
+// c = a b, or one slice of it over the inner index. If c is null, the result goes to `factor`.
 template <class Place>
 struct SmallProduct {
   Operand<Place> a, b;  // [m, k] or, transposed, [k, m]; [k, n] or [n, k]
   bool transpose_a = false, transpose_b = false;
   int m = 0, n = 0, k = 0, inner = 0, slices = 1;  // inner: length of one slice
   float* c = nullptr;                              // [slices, m, n]
-  void* half = nullptr;
+  void* factor = nullptr;
   Place place;
   double threshold = 0;
   unsigned blocks = 0, first_block = 0;
@@ -96,7 +96,7 @@ __global__ void small_products(const __grid_constant__ Batch<SmallProduct<Place>
       if (g.c)
         g.c[static_cast<std::int64_t>(slice) * g.m * g.n + at] = sum[i][j];
       else
-        static_cast<T*>(g.half)[g.place(at)] = to_element<T>(sum[i][j]);
+        static_cast<T*>(g.factor)[g.place(at)] = to_element<T>(sum[i][j]);
     }
 }
 
@@ -105,7 +105,7 @@ template <class Place>
 struct CoreCopy {
   Operand<Place> core;
   int count = 0;
-  void* half = nullptr;
+  void* factor = nullptr;
   Place place;
   double threshold = 0;
   unsigned blocks = 0, first_block = 0;
@@ -117,7 +117,7 @@ __global__ void copy_cores(const __grid_constant__ Batch<CoreCopy<Place>, capaci
   const unsigned at = (blockIdx.x - c.first_block) * chain_threads + threadIdx.x;
   if (at >= static_cast<unsigned>(c.count)) return;
   const int row = static_cast<int>(at) / c.core.columns, column = static_cast<int>(at) % c.core.columns;
-  static_cast<T*>(c.half)[c.place(static_cast<int>(at))] =
+  static_cast<T*>(c.factor)[c.place(static_cast<int>(at))] =
       to_element<T>(c.core.value(row, column, c.place, c.threshold));
 }
 

@@ -12,14 +12,14 @@ constexpr std::int64_t most_slices = 32, slice_of_sum = 256;  // for a sum over 
 // Cores 0 .. count - 1 of a left or right factor. `place` maps an index in P_count [rows, rank[count]] to the index in
 // the stored factor.
 template <class Place>
-struct Half {
+struct Factor {
   int count = 0;
   std::int64_t size[max_cores] = {}, rank[max_cores + 1] = {};
   const float *core[max_cores] = {}, *diagonal[max_cores] = {};
   float *d_core[max_cores] = {}, *d_diagonal[max_cores] = {};
   double threshold = 0;
-  void* half = nullptr;
-  const float* d_half = nullptr;
+  void* factor = nullptr;
+  const float* d_factor = nullptr;
   Place place;
 
   std::int64_t rows(int i) const { return rank[0] * product_of(size, 0, i); }  // of P_i
@@ -34,14 +34,14 @@ inline std::int64_t inner_of_slice(std::int64_t k) {
 inline std::int64_t slices_of(std::int64_t k) { return k == 0 ? 1 : blocks_for(k, inner_of_slice(k)); }
 
 // Memory that the steps of one factor share.
-struct HalfMemory {
+struct FactorMemory {
   float* partial[max_cores + 1] = {};    // P_2 .. P_{count-1}
   float* d_partial[max_cores + 1] = {};  // dP_1 .. dP_{count-1}, in slices
   float* gradient[max_cores] = {};       // dG~_1 .. dG~_{count-1}, in slices
   float* sums[max_cores] = {};           // per tile, for the diagonals of cores with several tiles
 
   template <class Place>
-  HalfMemory(const Half<Place>& h, bool backward, Parts& parts) {
+  FactorMemory(const Factor<Place>& h, bool backward, Parts& parts) {
     for (int i = 2; i < h.count; ++i) partial[i] = parts.take<float>(h.rows(i) * h.rank[i]);
     for (int i = 1; i < h.count && backward; ++i) {
       d_partial[i] = parts.take<float>(slices_of(h.columns(i)) * h.rows(i) * h.rank[i]);
@@ -56,7 +56,7 @@ struct HalfMemory {
 
 // Indices inside factors and cores have 32 bits.
 template <class Place>
-bool indices_fit(const Half<Place>& h) {
+bool indices_fit(const Factor<Place>& h) {
   constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1;
   for (int i = 0; i < h.count; ++i)
     if (h.rows(i + 1) * h.rank[i + 1] > limit || h.core_rows(i) * h.rank[i + 1] > limit) return false;
@@ -64,16 +64,16 @@ bool indices_fit(const Half<Place>& h) {
 }
 
 template <class Place>
-class HalfSteps {
+class FactorSteps {
  public:
-  HalfSteps(const Half<Place>& h, bool backward, Parts& parts) : h_(h), memory_(h, backward, parts) {}
+  FactorSteps(const Factor<Place>& h, bool backward, Parts& parts) : h_(h), memory_(h, backward, parts) {}
 
-  const Half<Place>& half() const { return h_; }
+  const Factor<Place>& factor() const { return h_; }
 
   // P_{i+1} = P_i G~_i
   SmallProduct<Place> contract(int i) const {
     SmallProduct<Place> g = product(h_.rows(i), h_.columns(i), h_.rank[i]);
-    g.a = partial(i), g.b = core(i, h_.columns(i)), g.half = h_.half;
+    g.a = partial(i), g.b = core(i, h_.columns(i)), g.factor = h_.factor;
     g.c = i + 1 < h_.count ? memory_.partial[i + 1] : nullptr;
     return g;
   }
@@ -92,7 +92,7 @@ class HalfSteps {
   }
   CoreCopy<Place> copy() const {
     CoreCopy<Place> c;
-    c.core = core(0, h_.rank[1]), c.count = static_cast<int>(h_.core_rows(0) * h_.rank[1]), c.half = h_.half,
+    c.core = core(0, h_.rank[1]), c.count = static_cast<int>(h_.core_rows(0) * h_.rank[1]), c.factor = h_.factor,
     c.place = h_.place;
     c.threshold = h_.threshold, c.blocks = static_cast<unsigned>(blocks_for(c.count, chain_threads));
     return c;
@@ -126,7 +126,7 @@ class HalfSteps {
   Operand<Place> partial(int i) const { return i == 1 ? core(0, h_.rank[1]) : plain(memory_.partial[i], h_.rank[i]); }
   // dP_i, read as a matrix with `columns` columns
   Operand<Place> d_partial(int i, std::int64_t columns) const {
-    Operand<Place> o = plain(i == h_.count ? h_.d_half : memory_.d_partial[i], columns);
+    Operand<Place> o = plain(i == h_.count ? h_.d_factor : memory_.d_partial[i], columns);
     o.placed = i == h_.count;
     if (!o.placed) o.slices = static_cast<int>(slices_of(h_.columns(i))), o.stride = h_.rows(i) * h_.rank[i];
     return o;
@@ -144,8 +144,8 @@ class HalfSteps {
     return g;
   }
 
-  const Half<Place>& h_;
-  HalfMemory memory_;
+  const Factor<Place>& h_;
+  FactorMemory memory_;
 };
 
 template <class T, class Place>
@@ -157,20 +157,20 @@ Status launch_products(const Context& context, const std::vector<SmallProduct<Pl
 
 // Cores to left and right factors of elements T.
 template <class T, class Place>
-Status merge_halves(const Context& context, const std::vector<HalfSteps<Place>>& halves) {
+Status merge_factors(const Context& context, const std::vector<FactorSteps<Place>>& factors) {
   std::vector<CoreCopy<Place>> copies;
   int longest = 0;
-  for (const HalfSteps<Place>& h : halves) {
-    if (!indices_fit(h.half())) return Status::unsupported_shape;
-    if (h.half().count == 1) copies.push_back(h.copy());
-    longest = h.half().count > longest ? h.half().count : longest;
+  for (const FactorSteps<Place>& h : factors) {
+    if (!indices_fit(h.factor())) return Status::unsupported_shape;
+    if (h.factor().count == 1) copies.push_back(h.copy());
+    longest = h.factor().count > longest ? h.factor().count : longest;
   }
   Status status = launch_batches(context, copies, chain_threads, copy_cores<T, Place, few_items>,
                                  copy_cores<T, Place, many_items<CoreCopy<Place>>>);
   for (int i = 1; i < longest && status == Status::ok; ++i) {
     std::vector<SmallProduct<Place>> products;
-    for (const HalfSteps<Place>& h : halves)
-      if (i < h.half().count) products.push_back(h.contract(i));
+    for (const FactorSteps<Place>& h : factors)
+      if (i < h.factor().count) products.push_back(h.contract(i));
     status = launch_products<T>(context, products);
   }
   return status;
@@ -179,17 +179,17 @@ Status merge_halves(const Context& context, const std::vector<HalfSteps<Place>>&
 // Computes the partial products from the first core on and their gradients from the last core back. Each launch does
 // one step of both.
 template <class Place>
-Status walk_halves(const Context& context, const std::vector<HalfSteps<Place>>& halves) {
+Status walk_factors(const Context& context, const std::vector<FactorSteps<Place>>& factors) {
   int longest = 0;
-  for (const HalfSteps<Place>& h : halves) {
-    if (!indices_fit(h.half())) return Status::unsupported_shape;
-    longest = h.half().count > longest ? h.half().count : longest;
+  for (const FactorSteps<Place>& h : factors) {
+    if (!indices_fit(h.factor())) return Status::unsupported_shape;
+    longest = h.factor().count > longest ? h.factor().count : longest;
   }
   Status status = Status::ok;
   for (int i = 1; i < longest && status == Status::ok; ++i) {
     std::vector<SmallProduct<Place>> products;
-    for (const HalfSteps<Place>& h : halves) {
-      const int count = h.half().count;
+    for (const FactorSteps<Place>& h : factors) {
+      const int count = h.factor().count;
       if (i + 1 < count) products.push_back(h.contract(i));
       if (i < count) products.push_back(h.back(count - i));
     }
@@ -200,13 +200,13 @@ Status walk_halves(const Context& context, const std::vector<HalfSteps<Place>>& 
 
 // Gradients of the factors to gradients of cores and diagonals.
 template <class Place>
-Status merge_halves_backward(const Context& context, const std::vector<HalfSteps<Place>>& halves) {
+Status merge_factors_backward(const Context& context, const std::vector<FactorSteps<Place>>& factors) {
   using Item = CoreGradient<Place>;
-  Status status = walk_halves(context, halves);
+  Status status = walk_factors(context, factors);
   std::vector<SmallProduct<Place>> products;
   std::vector<Item> cores, tiled;
-  for (const HalfSteps<Place>& h : halves)
-    for (int i = 0; i < h.half().count; ++i) {
+  for (const FactorSteps<Place>& h : factors)
+    for (int i = 0; i < h.factor().count; ++i) {
       if (i > 0) products.push_back(h.gradient(i));
       cores.push_back(h.unmask(i));
       if (!cores.back().sums || !cores.back().d_diagonal) continue;

@@ -149,7 +149,7 @@ static __global__ void __launch_bounds__(group_threads) add_groups(const __grid_
 template <class T>
 Status first_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut,
                   const BackwardParts& parts) {
-  RightPass<T> pass;
+  RightGradient<T> pass;
   pass.tokens = a.tokens, pass.width = static_cast<int>(a.width), pass.outputs = a.outputs,
   pass.activation = a.activation;
   pass.t1 = static_cast<const T*>(a.t1);
@@ -176,7 +176,7 @@ Status first_pass(const Context& context, const TtLinearBackward& a, const Backw
 template <class T>
 Status second_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut,
                    const BackwardParts& parts) {
-  LeftPass<T> pass;
+  LeftGradient<T> pass;
   pass.tokens = a.tokens, pass.ldx = a.ldx, pass.lddx = a.lddx, pass.in = static_cast<int>(a.in),
   pass.width = static_cast<int>(a.width);
   pass.outputs = a.outputs, pass.accumulate_dx = a.accumulate_dx;

@@ -29,7 +29,7 @@ struct LeftOutput {
 
 // Grid: slices of the columns of x, groups of tiles of tokens.
 template <class T>
-struct LeftPass {
+struct LeftGradient {
   std::int64_t tokens = 0, ldx = 0, lddx = 0;
   int in = 0, width = 0, outputs = 0;
   bool accumulate_dx = false;
@@ -40,7 +40,7 @@ struct LeftPass {
 };
 
 template <class Tile, class T>
-__device__ void fetch_left(const LeftPass<T>& a, int first, T* to) {
+__device__ void fetch_left(const LeftGradient<T>& a, int first, T* to) {
   constexpr int lanes = lanes_of_vector<T>, wide = Tile::ranks / lanes;
   for (int v = static_cast<int>(threadIdx.x); v < Tile::columns * wide; v += Tile::threads) {
     const int row = first + v / wide, column = v % wide * lanes;
@@ -51,7 +51,7 @@ __device__ void fetch_left(const LeftPass<T>& a, int first, T* to) {
 }
 
 template <class Tile, class T>
-__device__ void fetch_input(const LeftPass<T>& a, int first, std::int64_t token, T* to) {
+__device__ void fetch_input(const LeftGradient<T>& a, int first, std::int64_t token, T* to) {
   constexpr int lanes = lanes_of_vector<T>, wide = Tile::columns / lanes;
   for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += Tile::threads) {
     const int row = v / wide, column = first + v % wide * lanes;
@@ -62,7 +62,7 @@ __device__ void fetch_input(const LeftPass<T>& a, int first, std::int64_t token,
 
 // U1 of a tile of tokens: the parts of all slices added in order and rounded to T for the products.
 template <class Tile, class T>
-__device__ void add_slices(const LeftPass<T>& a, std::int64_t token, T* to) {
+__device__ void add_slices(const LeftGradient<T>& a, std::int64_t token, T* to) {
   constexpr int wide = Tile::ranks / 4;
   for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += Tile::threads) {
     const int row = v / wide, column = v % wide * 4;
@@ -92,7 +92,7 @@ struct LaneVectors {
 
   // f(vector, row, first column) for the vectors inside dx
   template <class F>
-  __device__ void for_inside(const LeftPass<T>& a, int first, std::int64_t token, const F& f) {
+  __device__ void for_inside(const LeftGradient<T>& a, int first, std::int64_t token, const F& f) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       const int v = static_cast<int>(threadIdx.x) % warp_size + i * warp_size, row = v / wide,
@@ -104,7 +104,7 @@ struct LaneVectors {
 
 // The previous dx, if the product is added to it. Loaded before the product, so that the load overlaps with it.
 template <class T>
-__device__ LaneVectors<T> load_dx(const LeftPass<T>& a, int first, std::int64_t token) {
+__device__ LaneVectors<T> load_dx(const LeftGradient<T>& a, int first, std::int64_t token) {
   LaneVectors<T> before = {};
   if (a.accumulate_dx)
     before.for_inside(a, first, token, [&](auto& vector, int row, int column) {
@@ -117,7 +117,7 @@ __device__ LaneVectors<T> load_dx(const LeftPass<T>& a, int first, std::int64_t 
 // Writes a warp's columns of a tile of dx. They pass through the warp's shared memory, so that global memory is
 // accessed 16 bytes at a time.
 template <class Tile, class T>
-__device__ void write_dx(const LeftPass<T>& a, const WarpTile& tile, LaneVectors<T>& before, int first,
+__device__ void write_dx(const LeftGradient<T>& a, const WarpTile& tile, LaneVectors<T>& before, int first,
                          std::int64_t token, float* out) {
   constexpr int lanes = lanes_of_vector<T>;
   tile.for_pairs([&](int row, int column, float p, float q) {
@@ -138,7 +138,7 @@ __device__ void write_dx(const LeftPass<T>& a, const WarpTile& tile, LaneVectors
 
 template <class T, int strips>
 __global__ void __launch_bounds__(LeftTile<T, strips>::threads)
-    tt_backward_left(const __grid_constant__ LeftPass<T> a) {
+    tt_backward_left(const __grid_constant__ LeftGradient<T> a) {
   using Tile = LeftTile<T, strips>;
   const int warp = static_cast<int>(threadIdx.x) / warp_size, first = static_cast<int>(blockIdx.x) * Tile::columns,
             own = warp * warp_tile;

@@ -41,7 +41,7 @@ struct RightOutput {
 
 // Grid: slices of all outputs, groups of tiles of tokens.
 template <class T>
-struct RightPass {
+struct RightGradient {
   std::int64_t tokens = 0;
   int width = 0, outputs = 0;
   Activation activation = Activation::none;
@@ -73,7 +73,8 @@ __device__ void fetch_right(const RightOutput<T>& o, int first, T* to) {
 
 // Not unrolled: the addresses of all copies together with d_B exceed the registers.
 template <class Tile, class T>
-__device__ void fetch_gradient(const RightPass<T>& a, const RightOutput<T>& o, int first, std::int64_t token, T* dy) {
+__device__ void fetch_gradient(const RightGradient<T>& a, const RightOutput<T>& o, int first, std::int64_t token,
+                               T* dy) {
   constexpr int lanes = lanes_of_vector<T>, wide = Tile::columns / lanes, narrow = Tile::ranks / lanes;
 #pragma unroll 1
   for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += Tile::threads) {
@@ -148,7 +149,7 @@ __device__ void apply_slope(const WarpTile& pre, const LanePairs& bias, T* dy, L
 
 // Adds the warps' parts of U1 of a tile of tokens in order and writes the sum to memory.
 template <class Tile, class T>
-__device__ void add_warps(const RightPass<T>& a, const RightOutput<T>& o, int slice, std::int64_t token,
+__device__ void add_warps(const RightGradient<T>& a, const RightOutput<T>& o, int slice, std::int64_t token,
                           const float* sums) {
   constexpr int wide = Tile::ranks / 4;
   for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += Tile::threads) {
@@ -181,7 +182,7 @@ __device__ void write_column_sums(const LanePairs& sums, int column, int columns
 
 template <class T, int across, int strips>
 __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across > 1 ? 1 : 2)
-    tt_backward_right(const __grid_constant__ RightPass<T> a) {
+    tt_backward_right(const __grid_constant__ RightGradient<T> a) {
   using Tile = RightTile<T, across, strips>;
   int output = 0;
   while (output + 1 < a.outputs && static_cast<int>(blockIdx.x) >= a.output[output + 1].first_slice) ++output;

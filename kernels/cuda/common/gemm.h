@@ -1,4 +1,4 @@
-// Row-major matrix products on the device: cuBLASLt on a GPU (card/gemm.cpp), plain loops in the emulator
+// Row-major matrix products on the device: cuBLASLt on a GPU (gpu/gemm.cpp), plain loops in the emulator
 // (emulator/gemm.cpp).
 #pragma once
 

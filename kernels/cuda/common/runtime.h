@@ -1,4 +1,4 @@
-// Services of a device besides kernels: memory, synchronisation, graphs. Two implementations: card/ uses the CUDA
+// Services of a device besides kernels: memory, synchronisation, graphs. Two implementations: gpu/ uses the CUDA
 // runtime, emulator/ is the emulator for tests.
 #pragma once
 

@@ -191,7 +191,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void
   Grid& g = grid_state;
   g.threads = block.x * block.y * block.z;
   if (g.threads == 0 || g.threads > 1024 || grid.y > 65535 || grid.z > 65535 || shared_bytes > most_shared)
-    stop("no card takes such a launch");
+    stop("no GPU takes such a launch");
   if (g.fibers.size() < g.threads) g.fibers.resize(g.threads);
   g.shared.resize(shared_bytes + shared_alignment);
   g.scheduler_thread = races::this_thread();

@@ -11,10 +11,10 @@ namespace {
 
 // The functions of NVML's C interface that are used here. A result of 0 is NVML_SUCCESS.
 struct Nvml {
-  using Card = void*;
+  using Gpu = void*;
   int (*start)() = nullptr;
-  int (*find)(const char* bus, Card* card) = nullptr;
-  int (*energy)(Card card, unsigned long long* millijoules) = nullptr;
+  int (*find)(const char* bus, Gpu* gpu) = nullptr;
+  int (*energy)(Gpu gpu, unsigned long long* millijoules) = nullptr;
 
   Nvml() {
     void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -36,9 +36,9 @@ Status joules(double* used) {
   char bus[32];
   if (!nvml.usable) return Status::failed;
   if (!ok(cudaGetDevice(&device)) || !ok(cudaDeviceGetPCIBusId(bus, sizeof bus, device))) return Status::failed;
-  Nvml::Card card = nullptr;
+  Nvml::Gpu gpu = nullptr;
   unsigned long long millijoules = 0;
-  if (nvml.find(bus, &card) != 0 || nvml.energy(card, &millijoules) != 0) return Status::failed;
+  if (nvml.find(bus, &gpu) != 0 || nvml.energy(gpu, &millijoules) != 0) return Status::failed;
   *used = 1e-3 * static_cast<double>(millijoules);
   return Status::ok;
 }

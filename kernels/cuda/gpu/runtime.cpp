@@ -34,13 +34,13 @@ Status download(const Context& context, void* to, const void* from, std::size_t 
   return status == Status::ok ? status_of(cudaStreamSynchronize(stream_of(context))) : status;
 }
 
-char card[320] = "no device";
+char gpu[320] = "no device";
 
 void describe_card() {
   int device = 0;
   cudaDeviceProp properties;
   if (cudaGetDevice(&device) == cudaSuccess && cudaGetDeviceProperties(&properties, device) == cudaSuccess)
-    std::snprintf(card, sizeof card, "sm_%d%d %s", properties.major, properties.minor, properties.name);
+    std::snprintf(gpu, sizeof gpu, "sm_%d%d %s", properties.major, properties.minor, properties.name);
 }
 
 Status open(int index, void** stream) {
@@ -132,7 +132,7 @@ Device device_control() {
 
 const char* variant_name() {
   describe_card();
-  return card;
+  return gpu;
 }
 
 Status copy_on_device(const Context& context, void* to, const void* from, std::size_t bytes) {

@@ -163,9 +163,9 @@ class Calibration final : public InputMoments {
         if (!seen.has_x) continue;
         MomentGroup::Sums& sums = moments[g].part(batches_[b].part);
         tt::add_gram(sums.moment, seen.x);
-        if (!wants || !seen.has_stream || !before->seen[g].has_stream) continue;
+        if (!wants || !seen.has_residual || !before->seen[g].has_residual) continue;
         tt::add_product_tn(sums.products, seen.x,
-                           wanted(before->seen[g], bias_of(groups[g].layers.back()), seen.stream));
+                           wanted(before->seen[g], bias_of(groups[g].layers.back()), seen.residual));
       }
       task->advance();
     }
@@ -178,11 +178,11 @@ class Calibration final : public InputMoments {
 
   // X W + R - R̂, without the bias, which both models have.
   static tt::FloatMatrix wanted(const Collector::Seen& before, std::span<const float> bias,
-                                const tt::FloatMatrix& stream) {
+                                const tt::FloatMatrix& residual) {
     tt::FloatMatrix outputs = before.given;
     for (std::int64_t k = 0; k < outputs.rows; ++k) {
       float* row = outputs.row(k);
-      const float *was = before.stream.row(k), *is = stream.row(k);
+      const float *was = before.residual.row(k), *is = residual.row(k);
       for (std::int64_t j = 0; j < outputs.columns; ++j)
         row[j] += was[j] - is[j] - (bias.empty() ? 0 : bias[static_cast<std::size_t>(j)]);
     }

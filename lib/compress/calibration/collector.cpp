@@ -22,16 +22,16 @@ void Finder::see(const std::string& layer, const plan::Tensor& x) {
   last_ = hash;
 }
 
-void BlockOutput::keep(ScratchFile& file, const plan::Tensor& normed, const plan::Tensor& stream) {
-  const auto a = std::as_bytes(numbers_of(normed)), b = std::as_bytes(numbers_of(stream));
+void BlockOutput::keep(ScratchFile& file, const plan::Tensor& normed, const plan::Tensor& residual) {
+  const auto a = std::as_bytes(numbers_of(normed)), b = std::as_bytes(numbers_of(residual));
   bytes_ = a.size() + b.size();
   if (!place_) place_ = file.reserve(bytes_);
   file.write(*place_, a);
   file.write(*place_ + a.size(), b);
 }
 
-void BlockOutput::give(const ScratchFile& file, plan::Tensor& normed, plan::Tensor& stream) const {
-  const auto a = std::as_writable_bytes(numbers_of(normed)), b = std::as_writable_bytes(numbers_of(stream));
+void BlockOutput::give(const ScratchFile& file, plan::Tensor& normed, plan::Tensor& residual) const {
+  const auto a = std::as_writable_bytes(numbers_of(normed)), b = std::as_writable_bytes(numbers_of(residual));
   COMERA_CHECK(place_ && a.size() + b.size() == bytes_);
   file.read(*place_, a);
   file.read(*place_ + a.size(), b);
@@ -52,7 +52,7 @@ Collector::Collector(std::span<const Group> groups, std::optional<std::size_t> k
 
 void Collector::open(const TextBatch& batch, BlockOutput& output) {
   batch_ = &batch, output_ = &output, last_ = nullptr;
-  for (Seen& one : seen) one.has_x = one.has_stream = false;
+  for (Seen& one : seen) one.has_x = one.has_residual = false;
 }
 
 void Collector::see(const std::string& layer, const plan::Tensor& x) {
@@ -62,8 +62,8 @@ void Collector::see(const std::string& layer, const plan::Tensor& x) {
   if (last_ && !last_->has_x) last_->has_x = read(x, last_->x);
 }
 
-void Collector::join(const plan::Tensor& stream, const plan::Tensor& given) {
-  if (last_) last_->has_stream = read(stream, last_->stream) && read(given, last_->given);
+void Collector::join(const plan::Tensor& residual, const plan::Tensor& given) {
+  if (last_) last_->has_residual = read(residual, last_->residual) && read(given, last_->given);
   if (last_ == &seen.back()) seen_all();
 }
 
@@ -72,11 +72,11 @@ void Collector::seen_all() {
   if (!goes_on_) throw SeenEnough();
 }
 
-void Collector::leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) {
+void Collector::leave(std::size_t block, plan::Tensor& normed, plan::Tensor& residual) {
   if (block == known_) {
-    output_->give(scratch_, normed, stream);
+    output_->give(scratch_, normed, residual);
   } else if (block == kept_) {
-    output_->keep(scratch_, normed, stream);
+    output_->keep(scratch_, normed, residual);
     if (goes_on_) throw SeenEnough();
   }
 }

@@ -39,8 +39,8 @@ class Finder final : public layers::InputObserver {
 // The output of a block for one batch, stored in a scratch file.
 class BlockOutput {
  public:
-  void keep(ScratchFile& file, const plan::Tensor& normed, const plan::Tensor& stream);
-  void give(const ScratchFile& file, plan::Tensor& normed, plan::Tensor& stream) const;
+  void keep(ScratchFile& file, const plan::Tensor& normed, const plan::Tensor& residual);
+  void give(const ScratchFile& file, plan::Tensor& normed, plan::Tensor& residual) const;
 
  private:
   std::optional<std::uint64_t> place_;
@@ -63,10 +63,10 @@ class Collector final : public layers::InputObserver {
  public:
   struct Seen {
     // [tokens x in], [tokens x out], [tokens x out]; `given` is added to the residual stream
-    tt::FloatMatrix x, stream, given;
+    tt::FloatMatrix x, residual, given;
     // False: the matrices hold data of an earlier batch. A head may read only some of the rows, or add to no residual
     // stream.
-    bool has_x = false, has_stream = false;
+    bool has_x = false, has_residual = false;
   };
 
   // If `outputs` holds a block before that of the groups, forwards start after that block. They store in `outputs` the
@@ -78,9 +78,9 @@ class Collector final : public layers::InputObserver {
   void open(const TextBatch& batch, BlockOutput& output);
   void close() { outputs_.block = kept_; }
   void see(const std::string& layer, const plan::Tensor& x) override;
-  void join(const plan::Tensor& stream, const plan::Tensor& given) override;
+  void join(const plan::Tensor& residual, const plan::Tensor& given) override;
   bool enter(std::size_t block) override { return known_ && block <= *known_; }
-  void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) override;
+  void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& residual) override;
 
   std::vector<Seen> seen;  // one per group
 

@@ -27,13 +27,13 @@ class Probe::Blocks final : public layers::InputObserver {
   void open(std::size_t batch) { known_ = &probe_.known_[batch]; }
   void see(const std::string&, const plan::Tensor&) override {}
   bool enter(std::size_t block) override { return begin_ && block < *begin_; }
-  void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) override {
+  void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& residual) override {
     if (begin_) {
-      if (block + 1 == *begin_) (*known_)[block].give(probe_.scratch_, normed, stream);
+      if (block + 1 == *begin_) (*known_)[block].give(probe_.scratch_, normed, residual);
       return;
     }
     if (known_->size() <= block) known_->resize(block + 1);
-    (*known_)[block].keep(probe_.scratch_, normed, stream);
+    (*known_)[block].keep(probe_.scratch_, normed, residual);
   }
 
  private:

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "lib/compress/fit/fit_layer.h"
-#include "lib/compress/plan/hot_rows.h"
+#include "lib/compress/plan/exact_rows.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 

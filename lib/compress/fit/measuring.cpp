@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "lib/compress/plan/hot_rows.h"
+#include "lib/compress/plan/exact_rows.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/tt/low_rank.h"

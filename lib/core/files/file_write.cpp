@@ -1,3 +1,4 @@
+// Atomic writes, declared in lib/core/files/file.h.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

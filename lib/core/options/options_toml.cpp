@@ -1,3 +1,4 @@
+// Option values from TOML and to TOML: --config, --dump-config, recipes.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0

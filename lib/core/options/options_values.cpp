@@ -1,3 +1,4 @@
+// Checks and converts option values, declared in lib/core/options/options.h.
 #include <fmt/ranges.h>
 
 #include <algorithm>

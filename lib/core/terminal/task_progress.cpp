@@ -44,8 +44,14 @@ std::vector<TaskView> tasks_at_hand() {
   const std::lock_guard lock(tasks().mutex);
   std::vector<TaskView> views;
   for (const TaskProgress* task : tasks().all)
-    views.push_back({task->number_, task->what_, task->note_, task->done_.load(std::memory_order_relaxed), task->of_,
-                     task->unit_, task->began_, task->seconds_left_});
+    views.push_back({.number = task->number_,
+                     .what = task->what_,
+                     .note = task->note_,
+                     .done = task->done_.load(std::memory_order_relaxed),
+                     .of = task->of_,
+                     .unit = task->unit_,
+                     .began = task->began_,
+                     .seconds_left = task->seconds_left_});
   return views;
 }
 

@@ -1,3 +1,4 @@
+// Trains a WordPiece vocabulary, declared in lib/data/tokenizer/tokenizer_train.h.
 #include <algorithm>
 #include <map>
 #include <queue>

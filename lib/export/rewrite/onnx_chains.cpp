@@ -46,7 +46,7 @@ class Put {
     for (const OnnxReader& reader : constant.readers) {
       SplitPair& pair =
           pairs_[reader.node] = {reader.how, constants(weight, whole, reader, reader.turned != transposed), {}, {}};
-      if (reader.how != How::columns || pair.halves.left.empty()) continue;
+      if (reader.how != How::columns || pair.factors.left.empty()) continue;
       pair.height = build_.graph.integers({constant.tensor->dims(reader.turned ? 1 : 0)});
       pair.any_size = build_.graph.integers({-1});
     }
@@ -82,10 +82,10 @@ class Put {
 
   // Restores the matrix under its own name, for nodes that read it as it is. A runtime multiplies it out when it loads
   // the graph.
-  void restore(const OnnxConstant& constant, const LinearConstants& halves, bool transposed) {
+  void restore(const OnnxConstant& constant, const LinearConstants& factors, bool transposed) {
     Graph& graph = build_.graph;
     const auto& dims = constant.tensor->dims();
-    Name product = halves.left.empty() ? halves.right : graph.node("MatMul", {halves.left, halves.right});
+    Name product = factors.left.empty() ? factors.right : graph.node("MatMul", {factors.left, factors.right});
     if (transposed) product = graph.transpose(product, {1, 0});
     if (dims.size() > 2) product = graph.reshape(product, {dims.begin(), dims.end()});
     onnx::NodeProto node;
@@ -100,26 +100,26 @@ class Put {
   }
 
   LinearConstants plain_table(const StoredChain& chain) {
-    const TableConstants halves = table_constants(build_, chain);
-    return {halves.left, build_.graph.reshape(halves.right, {halves.rank, halves.right_columns})};
+    const TableConstants factors = table_constants(build_, chain);
+    return {factors.left, build_.graph.reshape(factors.right, {factors.rank, factors.right_columns})};
   }
 
   void add_table(const OnnxWeight& weight, const StoredChain& chain) {
     Graph& graph = build_.graph;
-    const TableConstants halves = table_constants(build_, chain);
+    const TableConstants factors = table_constants(build_, chain);
     for (const OnnxReader& reader : weight.constant.readers) {
-      TableConstants typed = halves;
-      typed.left = typed_once(weight.name, halves.left, reader.type);
-      typed.right = typed_once(weight.name, halves.right, reader.type);
-      tables_[reader.node] = {.halves = typed,
+      TableConstants typed = factors;
+      typed.left = typed_once(weight.name, factors.left, reader.type);
+      typed.right = typed_once(weight.name, factors.right, reader.type);
+      tables_[reader.node] = {.factors = typed,
                               .as_columns = reader.how == How::columns,
                               .from_the_end = opset_ >= 11,
-                              .shape_left = graph.integers({-1, halves.left_columns, halves.rank}),
-                              .shape_right = graph.integers({-1, halves.rank, halves.right_columns}),
+                              .shape_left = graph.integers({-1, factors.left_columns, factors.rank}),
+                              .shape_right = graph.integers({-1, factors.rank, factors.right_columns}),
                               .shape_rows = reader.how == How::columns ? graph.integers({-1, chain.columns}) : "",
                               .width = graph.integers({chain.columns}),
                               .rows = opset_ >= 11 ? graph.integer(chain.rows) : "",
-                              .right_rows = graph.integer(halves.right_rows)};
+                              .right_rows = graph.integer(factors.right_rows)};
     }
   }
 

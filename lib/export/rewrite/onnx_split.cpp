@@ -43,8 +43,8 @@ void split_product(onnx::GraphProto& graph, onnx::NodeProto node, const SplitPai
   const int constant = constant_first ? 0 : 1, other = 1 - constant;
   const char* const flips[] = {"transA", "transB"};
   if (integer_of(node, flips[constant], 0) != 0) set_integer(node, flips[constant], 0);
-  if (pair.halves.left.empty()) {
-    node.set_input(constant, pair.halves.right);
+  if (pair.factors.left.empty()) {
+    node.set_input(constant, pair.factors.right);
   } else {
     const Name middle = node.output(0) + (constant_first ? "/right" : "/left");
     Name x = node.input(other);
@@ -53,19 +53,19 @@ void split_product(onnx::GraphProto& graph, onnx::NodeProto node, const SplitPai
       set_order(add_node(graph, "Transpose", {node.input(other)}, x), {1, 0});
       set_integer(node, flips[other], 0);
     }
-    add_node(graph, "MatMul", constant_first ? std::vector{pair.halves.right, x} : std::vector{x, pair.halves.left},
+    add_node(graph, "MatMul", constant_first ? std::vector{pair.factors.right, x} : std::vector{x, pair.factors.left},
              middle);
     node.set_input(other, middle);
-    node.set_input(constant, constant_first ? pair.halves.left : pair.halves.right);
+    node.set_input(constant, constant_first ? pair.factors.left : pair.factors.right);
   }
   *graph.add_node() = std::move(node);
 }
 
 // Rows of the first factor, multiplied by the second factor.
-void split_rows(onnx::GraphProto& graph, const onnx::NodeProto& node, const LinearConstants& halves) {
+void split_rows(onnx::GraphProto& graph, const onnx::NodeProto& node, const LinearConstants& factors) {
   const Name row = node.output(0) + "/row";
-  add_node(graph, "Gather", {halves.left, node.input(1)}, row);
-  add_node(graph, "MatMul", {row, halves.right}, node.output(0)).set_name(node.name());
+  add_node(graph, "Gather", {factors.left, node.input(1)}, row);
+  add_node(graph, "MatMul", {row, factors.right}, node.output(0)).set_name(node.name());
 }
 
 // The first factor multiplied by columns of the second. In the result, the sizes of the ids come after the number of
@@ -73,8 +73,8 @@ void split_rows(onnx::GraphProto& graph, const onnx::NodeProto& node, const Line
 void split_columns(onnx::GraphProto& graph, const onnx::NodeProto& node, const SplitPair& pair, std::int64_t opset) {
   const Name base = node.output(0) + "/";
   add_node(graph, "Reshape", {node.input(1), pair.any_size}, base + "ids");
-  set_integer(add_node(graph, "Gather", {pair.halves.right, base + "ids"}, base + "columns"), "axis", 1);
-  add_node(graph, "MatMul", {pair.halves.left, base + "columns"}, base + "product");
+  set_integer(add_node(graph, "Gather", {pair.factors.right, base + "ids"}, base + "columns"), "axis", 1);
+  add_node(graph, "MatMul", {pair.factors.left, base + "columns"}, base + "product");
   add_node(graph, "Shape", {node.input(1)}, base + "shape");
   make_result(graph, node, base + "product", {pair.height, base + "shape"}, opset);
 }
@@ -96,9 +96,9 @@ Name plain_ids(onnx::GraphProto& graph, const onnx::NodeProto& node, const Split
 void split(onnx::GraphProto& graph, onnx::NodeProto node, const SplitPair& pair, std::int64_t opset) {
   const bool looks_up = pair.how == How::rows || pair.how == How::columns;
   if (!looks_up) return split_product(graph, std::move(node), pair);
-  if (!pair.halves.left.empty())
-    return pair.how == How::rows ? split_rows(graph, node, pair.halves) : split_columns(graph, node, pair, opset);
-  node.set_input(0, pair.halves.right);
+  if (!pair.factors.left.empty())
+    return pair.how == How::rows ? split_rows(graph, node, pair.factors) : split_columns(graph, node, pair, opset);
+  node.set_input(0, pair.factors.right);
   *graph.add_node() = std::move(node);
 }
 
@@ -107,8 +107,8 @@ void split(onnx::GraphProto& graph, const onnx::NodeProto& node, const SplitTabl
   add_node(graph, "Div", {ids, table.right_rows}, base + "quotient");
   add_node(graph, "Mul", {base + "quotient", table.right_rows}, base + "whole");
   add_node(graph, "Sub", {ids, base + "whole"}, base + "remainder");
-  add_node(graph, "Gather", {table.halves.left, base + "quotient"}, base + "left_rows");
-  add_node(graph, "Gather", {table.halves.right, base + "remainder"}, base + "right_rows");
+  add_node(graph, "Gather", {table.factors.left, base + "quotient"}, base + "left_rows");
+  add_node(graph, "Gather", {table.factors.right, base + "remainder"}, base + "right_rows");
   add_node(graph, "Reshape", {base + "left_rows", table.shape_left}, base + "left");
   add_node(graph, "Reshape", {base + "right_rows", table.shape_right}, base + "right");
   add_node(graph, "MatMul", {base + "left", base + "right"}, base + "product");

@@ -9,13 +9,13 @@ namespace comera::exporting {
 // The factors of the matrix in the form in which the node reads it.
 struct SplitPair {
   OnnxReader::How how = OnnxReader::How::right;
-  LinearConstants halves;
+  LinearConstants factors;
   Name height, any_size;  // for columns: the number of rows, and the shape [-1]
 };
 
 // A table that is looked up by quotient and remainder of the id.
 struct SplitTable {
-  TableConstants halves;
+  TableConstants factors;
   bool as_columns = false;    // the node looks up columns of the transposed table
   bool from_the_end = false;  // ids below zero count from the end, which opset 11 introduced
   Name shape_left, shape_right, shape_rows, width, rows, right_rows;  // constants

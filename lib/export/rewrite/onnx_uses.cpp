@@ -57,16 +57,16 @@ const TensorProto* value_of_constant(const onnx::NodeProto& node) {
   return value && value->has_t() && node.output_size() == 1 ? &value->t() : nullptr;
 }
 
-class Walk {
+class ConstantFinder {
  public:
-  explicit Walk(const onnx::ModelProto& model) : lists_initialisers_(lists_initialisers(model)) {
-    walk(model.graph(), nullptr);
+  explicit ConstantFinder(const onnx::ModelProto& model) : lists_initialisers_(lists_initialisers(model)) {
+    search(model.graph(), nullptr);
   }
 
   std::vector<OnnxConstant> take() { return std::move(constants_); }
 
  private:
-  void walk(const onnx::GraphProto& graph, const Scope* outer) {
+  void search(const onnx::GraphProto& graph, const Scope* outer) {
     const int number = graphs_++;
     Scope scope{outer, {}};
     for (const onnx::ValueInfoProto& input : graph.input()) scope.names[input.name()] = std::nullopt;
@@ -97,7 +97,7 @@ class Walk {
     }
     for (int k = 0; k < node.input_size(); ++k)
       if (const View* view = scope.view(node.input(k))) add_reader(node, number, k, *view, scope);
-    for (const onnx::GraphProto* inner : inside) walk(*inner, &scope);
+    for (const onnx::GraphProto* inner : inside) search(*inner, &scope);
     for (const std::string& output : node.output()) scope.names[output] = std::nullopt;
   }
 
@@ -159,6 +159,6 @@ class Walk {
 
 bool lists_initialisers(const onnx::ModelProto& model) { return model.ir_version() < 4; }
 
-std::vector<OnnxConstant> constants_of(const onnx::ModelProto& model) { return Walk(model).take(); }
+std::vector<OnnxConstant> constants_of(const onnx::ModelProto& model) { return ConstantFinder(model).take(); }
 
 }  // namespace comera::exporting

@@ -8,47 +8,47 @@
 namespace comera::layers {
 namespace {
 
-Shape core_shape(const TensorTrain& train, std::size_t k) {
-  const tt::Sizes sizes = train.layout.core_shape(k);
+Shape core_shape(const ChainParameters& chain, std::size_t k) {
+  const tt::Sizes sizes = chain.layout.core_shape(k);
   if (sizes.size() == 3) return {sizes[0], sizes[1], sizes[2]};
   return {sizes[0], sizes[1], sizes[2], sizes[3]};
 }
 
-Parameter core(const TensorTrain& train, std::size_t k, double deviation) {
+Parameter core(const ChainParameters& chain, std::size_t k, double deviation) {
   Parameter parameter;
-  parameter.name = fmt::format("{}.tt.{}", train.name, k);
+  parameter.name = fmt::format("{}.tt.{}", chain.name, k);
   parameter.role = Role::core;
-  parameter.shape = core_shape(train, k);
-  const double order = static_cast<double>(train.layout.cores());
-  parameter.init = {Init::Kind::normal,
-                    std::pow(deviation, 1 / order) / std::sqrt(static_cast<double>(train.layout.ranks[k + 1]))};
+  parameter.shape = core_shape(chain, k);
+  const double order = static_cast<double>(chain.layout.cores());
+  parameter.init = {Init::Distribution::normal,
+                    std::pow(deviation, 1 / order) / std::sqrt(static_cast<double>(chain.layout.ranks[k + 1]))};
   parameter.decay = true;
-  parameter.from_halves = true;
+  parameter.from_factors = true;
   return parameter;
 }
 
-Parameter diagonal(const TensorTrain& train, std::size_t k) {
+Parameter diagonal(const ChainParameters& chain, std::size_t k) {
   Parameter parameter;
-  parameter.name = fmt::format("{}.rank.{}", train.name, k);
+  parameter.name = fmt::format("{}.rank.{}", chain.name, k);
   parameter.role = Role::diagonal;
-  parameter.shape = {train.layout.ranks[k + 1]};
-  parameter.init = {Init::Kind::constant, 1};
-  parameter.from_halves = true;
+  parameter.shape = {chain.layout.ranks[k + 1]};
+  parameter.init = {Init::Distribution::constant, 1};
+  parameter.from_factors = true;
   return parameter;
 }
 
 }  // namespace
 
-std::size_t add_tensor_train(Builder& builder, TensorTrain train, double deviation) {
-  builder.parameters_dense += train.rows * train.columns;
-  if (!train.layout.empty()) {
-    for (std::size_t k = 0; k < train.layout.cores(); ++k)
-      train.cores.push_back(builder.parameters.add(core(train, k, deviation)));
-    for (std::size_t k = 0; !train.folded && k + 1 < train.layout.cores(); ++k)
-      train.diagonals.push_back(builder.parameters.add(diagonal(train, k)));
+std::size_t add_chain(Builder& builder, ChainParameters chain, double deviation) {
+  builder.parameters_dense += chain.rows * chain.columns;
+  if (!chain.layout.empty()) {
+    for (std::size_t k = 0; k < chain.layout.cores(); ++k)
+      chain.cores.push_back(builder.parameters.add(core(chain, k, deviation)));
+    for (std::size_t k = 0; !chain.folded && k + 1 < chain.layout.cores(); ++k)
+      chain.diagonals.push_back(builder.parameters.add(diagonal(chain, k)));
   }
-  builder.trains.push_back(std::move(train));
-  return builder.trains.size() - 1;
+  builder.chains.push_back(std::move(chain));
+  return builder.chains.size() - 1;
 }
 
 }  // namespace comera::layers

@@ -9,11 +9,11 @@ namespace comera::layers {
 struct Builder {
   DType dtype;  // activation dtype
   Parameters& parameters;
-  std::vector<TensorTrain>& trains;
-  plan::Slab& halves;
+  std::vector<ChainParameters>& chains;
+  plan::Slab& factors;
   plan::Slab& step_gradients;
   TtMerger& merger;
-  StreamWeights& stream_weights;
+  CastWeights& cast_weights;
   const double& threshold;         // threshold of the model
   std::int64_t& parameters_dense;  // sum over the layers
   std::uint32_t next_site = 0;     // dropout sites are numbered in the order of building
@@ -30,6 +30,6 @@ struct Builder {
 // tensor train. A chain with an empty bond adds no parameters, a folded one no diagonals. `deviation` is that of an
 // entry of the dense weight: every core starts with standard deviation deviation^(1/cores) / sqrt(right rank),
 // diagonals at 1 (CoMERA's initialisation). Returns the index of the train.
-std::size_t add_tensor_train(Builder& builder, TensorTrain train, double deviation);
+std::size_t add_chain(Builder& builder, ChainParameters chain, double deviation);
 
 }  // namespace comera::layers

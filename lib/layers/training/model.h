@@ -9,7 +9,7 @@
 
 #include "lib/data/batch.h"
 #include "lib/layers/cache.h"
-#include "lib/layers/stream_weights.h"
+#include "lib/layers/cast_weights.h"
 #include "lib/layers/training/saved.h"
 #include "lib/layers/training/step_state.h"
 #include "lib/layers/training/weight_form.h"
@@ -18,7 +18,7 @@
 namespace comera::layers {
 
 // A weight in tensor-train form for rank adaptation: a chain of cores with diagonals on the inner bonds.
-struct TensorTrain {
+struct ChainParameters {
   std::string name;                    // of the dense weight, without ".weight"
   std::int64_t rows = 0, columns = 0;  // of the dense weight in file order: linear [out, in], table [vocabulary, width]
   tt::Layout layout;
@@ -54,16 +54,16 @@ class Model {
 
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
-  const std::vector<TensorTrain>& tensor_trains() const { return trains_; }
-  std::vector<TensorTrain>& tensor_trains() { return trains_; }
+  const std::vector<ChainParameters>& chains() const { return chains_; }
+  std::vector<ChainParameters>& chains() { return chains_; }
   std::int64_t parameters_dense() const { return parameters_dense_; }  // of the same model in dense form
 
   // Tensors that live for a whole step: the merged factors, and gradients that are summed over micro-batches. A sink
   // adds its own to the latter.
-  plan::Slab& halves() { return halves_; }
+  plan::Slab& factors() { return factors_; }
   plan::Slab& step_gradients() { return step_gradients_; }
   // Copies of dense weights in the activation dtype, with the lifetime of the merged factors.
-  StreamWeights& stream_weights() { return stream_weights_; }
+  CastWeights& cast_weights() { return cast_weights_; }
 
   // Diagonal entries at or below the threshold are masked. Minus infinity: none is masked.
   void set_threshold(double threshold) { threshold_ = threshold; }
@@ -102,13 +102,13 @@ class Model {
   virtual std::string config_json() const = 0;
 
  protected:
-  explicit Model(DType stream) : parameters_(kernels::parameter_type(stream)), stream_weights_(stream) {}
+  explicit Model(DType dtype) : parameters_(kernels::parameter_type(dtype)), cast_weights_(dtype) {}
 
   Parameters parameters_;
-  std::vector<TensorTrain> trains_;
+  std::vector<ChainParameters> chains_;
   std::int64_t parameters_dense_ = 0;
-  plan::Slab halves_, step_gradients_;
-  StreamWeights stream_weights_;
+  plan::Slab factors_, step_gradients_;
+  CastWeights cast_weights_;
   double threshold_ = 0.01;
   StepState* state_ = nullptr;
   KeyValueCache* cache_ = nullptr;

@@ -16,15 +16,15 @@ class InputObserver {
   virtual void see(const std::string& layer, const plan::Tensor& x) = 0;
   // `given` is the output of the last observed layer, bias included. It is about to be added to the residual stream
   // `stream`; both [K, N].
-  virtual void join(const plan::Tensor& stream, const plan::Tensor& given) {
-    static_cast<void>(stream), static_cast<void>(given);
+  virtual void join(const plan::Tensor& residual, const plan::Tensor& given) {
+    static_cast<void>(residual), static_cast<void>(given);
   }
   // Called at the start of a block. Returns true if the block need not compute, because leave() writes its outputs.
   virtual bool enter(std::size_t block) { return static_cast<void>(block), false; }
   // Reads or writes the outputs of a block: the input of the next block and, for models with norms before the branches,
   // the residual stream; else empty.
-  virtual void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) {
-    static_cast<void>(block), static_cast<void>(normed), static_cast<void>(stream);
+  virtual void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& residual) {
+    static_cast<void>(block), static_cast<void>(normed), static_cast<void>(residual);
   }
 };
 

@@ -43,7 +43,7 @@ void fill_random(const Parameter& parameter, std::uint64_t seed) {
     const kernels::PhiloxBlock block = kernels::philox4x32_10(
         {{low_word(pair), high_word(pair), low_word(name), high_word(name)}}, {{low_word(seed), high_word(seed)}});
     double first = 2 * uniform_of(block.word[0]) - 1, second = 2 * uniform_of(block.word[1]) - 1;
-    if (parameter.init.kind == Init::Kind::normal) std::tie(first, second) = normals_of(block);
+    if (parameter.init.distribution == Init::Distribution::normal) std::tie(first, second) = normals_of(block);
     store(parameter.value, i, parameter.init.scale * first);
     if (i + 1 < count) store(parameter.value, i + 1, parameter.init.scale * second);
   }
@@ -61,7 +61,7 @@ void require_different_names(const std::deque<Parameter>& all) {
 
 Parameter* Parameters::add(Parameter parameter) {
   parameter.index = static_cast<int>(all_.size());
-  slab_.add(parameter.name, plan::Kind::weights, dtype_, parameter.shape);
+  slab_.add(parameter.name, plan::Category::weights, dtype_, parameter.shape);
   parameter.value = slab_[parameter.index];
   all_.push_back(std::move(parameter));
   return &all_.back();
@@ -106,13 +106,13 @@ void Parameters::leave_to(ParameterSource& source, const std::function<bool(cons
   slab_ = plan::Slab();
   for (Parameter& parameter : all_) {
     if (which(parameter)) parameter.source = &source;
-    slab_.add(parameter.name, plan::Kind::weights, dtype_, parameter.source ? Shape{0} : parameter.shape);
+    slab_.add(parameter.name, plan::Category::weights, dtype_, parameter.source ? Shape{0} : parameter.shape);
   }
 }
 
 void Parameters::initialise(std::uint64_t seed) {
   for (const Parameter& parameter : all_) {
-    if (parameter.init.kind != Init::Kind::constant) {
+    if (parameter.init.distribution != Init::Distribution::constant) {
       fill_random(parameter, seed);
       continue;
     }

@@ -20,7 +20,7 @@ enum class Role : std::uint8_t { core, diagonal, other };
 // The initial values of a parameter. Normal: mean 0, standard deviation `scale`; uniform: in [-scale, scale]; constant:
 // every entry is `scale`.
 struct Init {
-  enum class Kind : std::uint8_t { normal, uniform, constant } kind = Kind::constant;
+  enum class Distribution : std::uint8_t { normal, uniform, constant } distribution = Distribution::constant;
   double scale = 0;
 };
 
@@ -42,7 +42,7 @@ struct Parameter {
   Init init;
   bool decay = false;                 // weight decay applies (matrices; not biases, norms or diagonals)
   bool transposed_in_file = false;    // linear weights are [in x out] in memory and [out x in] in files
-  bool from_halves = false;           // its gradient appears once per step, from the gradients of the merged factors
+  bool from_factors = false;          // its gradient appears once per step, from the gradients of the merged factors
   std::optional<DType> stored;        // type in exported files; none: that of memory
   int index = -1;                     // in the order of adding
   Tensor value;                       // null until bound

@@ -48,7 +48,15 @@ Tensor Saved::value(Walk& walk) {
 void Saved::product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
                     std::int64_t in, std::int64_t out) {
   Tensor x = read(walk);
-  kernels::Product product{x.elements() / in, in, out, x.data, in, g.data, ldg, result.data, ld_result};
+  kernels::Product product{.tokens = x.elements() / in,
+                           .in = in,
+                           .out = out,
+                           .x = x.data,
+                           .ldx = in,
+                           .g = g.data,
+                           .ldg = ldg,
+                           .result = result.data,
+                           .ld_result = ld_result};
   walk.run(walk.backend().product, product);
   walk.drop(x);
 }

@@ -7,17 +7,17 @@ namespace comera::layers {
 
 namespace {
 
-// Sums over micro-batches. Gradients that appear once per step (from_halves) share one tensor of the finishing walk,
+// Sums over micro-batches. Gradients that appear once per step (from_factors) share one tensor of the finishing walk,
 // because there are hundreds of small ones. The first open() makes it and sets it to zero.
 class AccumulateSink final : public Sink {
  public:
   // begin() sets all step-long gradients to zero, those of the merged factors included.
   AccumulateSink(Parameters& parameters, plan::Slab& step_gradients) : step_gradients_(step_gradients) {
     for (const Parameter& parameter : parameters.all()) {
-      plan::Slab& slab = parameter.from_halves ? from_halves_ : step_gradients_;
+      plan::Slab& slab = parameter.from_factors ? from_factors_ : step_gradients_;
       const int slot =
-          slab.add("gradient." + parameter.name, plan::Kind::gradients, parameter.value.dtype, parameter.shape);
-      gradients_.push_back({parameter.from_halves, slot, {}});
+          slab.add("gradient." + parameter.name, plan::Category::gradients, parameter.value.dtype, parameter.shape);
+      gradients_.push_back({parameter.from_factors, slot, {}});
     }
   }
 
@@ -25,19 +25,19 @@ class AccumulateSink final : public Sink {
     const Tensor first = step_gradients_.items().empty() ? Tensor{} : step_gradients_[0];
     walk.run(walk.backend().fill, kernels::Fill{first.data, step_gradients_.bytes()});
     for (Gradient& gradient : gradients_)
-      if (!gradient.from_halves) gradient.tensor = step_gradients_[gradient.slot];
+      if (!gradient.from_factors) gradient.tensor = step_gradients_[gradient.slot];
   }
 
   Tensor open(Walk& walk, Parameter& parameter) override {
     Gradient& gradient = gradients_[static_cast<std::size_t>(parameter.index)];
-    if (!gradient.from_halves) return step_gradients_[gradient.slot];
+    if (!gradient.from_factors) return step_gradients_[gradient.slot];
     if (memory_.empty()) {
-      memory_ = walk.make("gradients of cores", {static_cast<std::int64_t>(from_halves_.bytes())}, DType::u8,
-                          plan::Kind::gradients);
+      memory_ = walk.make("gradients of cores", {static_cast<std::int64_t>(from_factors_.bytes())}, DType::u8,
+                          plan::Category::gradients);
       walk.run(walk.backend().fill, kernels::Fill{memory_.data, memory_.bytes()});
-      from_halves_.bind(memory_.data);
+      from_factors_.bind(memory_.data);
     }
-    return gradient.tensor = from_halves_[gradient.slot];
+    return gradient.tensor = from_factors_[gradient.slot];
   }
 
   void close(Walk&, Parameter&, Tensor& gradient) override { gradient = Tensor{}; }
@@ -49,20 +49,20 @@ class AccumulateSink final : public Sink {
 
   void release(Walk& walk) override {
     for (Gradient& gradient : gradients_)
-      if (gradient.from_halves) gradient.tensor = Tensor{};
+      if (gradient.from_factors) gradient.tensor = Tensor{};
     if (!memory_.empty()) walk.drop(memory_);
   }
 
  private:
   struct Gradient {
-    bool from_halves = false;
-    int slot = -1;  // in from_halves_ or step_gradients_
+    bool from_factors = false;
+    int slot = -1;  // in from_factors_ or step_gradients_
     Tensor tensor;
   };
 
   plan::Slab& step_gradients_;
-  plan::Slab from_halves_;
-  Tensor memory_;  // of from_halves_; empty if not allocated
+  plan::Slab from_factors_;
+  Tensor memory_;  // of from_factors_; empty if not allocated
   std::vector<Gradient> gradients_;
 };
 

@@ -2,6 +2,8 @@
 // step.
 #pragma once
 
+#include <cstddef>
+
 #include "kernels/step_scalars.h"
 
 namespace comera::layers {
@@ -11,11 +13,11 @@ constexpr int roles = 3;  // Role::core, diagonal, other
 struct StepState {
   kernels::StepScalars scalars;
   kernels::RankState rank;
-  kernels::AdamwScalars adamw[roles][2];  // by role; the second of a pair is for parameters with weight decay
-  double loss[2] = {0, 0};                // mean loss of the step, summed over micro-batches (complex: real, imaginary)
-  double correct = 0;                     // correct predictions, over micro-batches
-  double square_sum = 0;                  // of all gradients, before clipping
-  double core_square_sum = 0;             // |G|^2 of beta |G|^2
+  alignas(double) std::byte update[512] = {};  // scalars of the weight update; its rule declares and writes them
+  double loss[2] = {0, 0};     // mean loss of the step, summed over micro-batches (complex: real, imaginary)
+  double correct = 0;          // correct predictions, over micro-batches
+  double square_sum = 0;       // of all gradients, before clipping
+  double core_square_sum = 0;  // |G|^2 of beta |G|^2
 };
 
 }  // namespace comera::layers

@@ -51,12 +51,7 @@ class Stepper {
       : engine_(engine), batch_(batch), seed_(seed) {}
 
   double step_ms() {
-    layers::StepState& state = engine_.state();
-    state.scalars.seed = seed_;
-    state.scalars.step = step_++;
-    state.scalars.loss_scale = 1.0 / static_cast<double>(batch_.counted);
-    for (auto& role : state.adamw)
-      for (kernels::AdamwScalars& scalars : role) scalars.learning_rate = 1e-4;
+    engine_.begin_step(seed_, {.step = step_++, .rates = {1e-4, 1e-4, 1e-4}});
     const double start = wall_seconds();
     engine_.train(std::span(&batch_, 1));
     return 1e3 * (wall_seconds() - start);
@@ -65,7 +60,8 @@ class Stepper {
  private:
   engine::Engine& engine_;
   const data::Batch& batch_;
-  std::uint64_t seed_, step_ = 0;
+  std::uint64_t seed_;
+  std::int64_t step_ = 0;
 };
 
 std::map<std::string, std::vector<double>> profiled_ms(engine::Engine& engine, Stepper& stepper, int repetitions,

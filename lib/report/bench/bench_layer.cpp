@@ -71,23 +71,23 @@ class Walks {
 LayerAlone::LayerAlone(const plan::Machine& machine)
     : machine_(machine),
       parameters_(kernels::parameter_type(machine.dtype)),
-      merger_(trains_, halves_, step_gradients_),
-      stream_weights_(machine.dtype) {}
+      merger_(chains_, factors_, step_gradients_),
+      cast_weights_(machine.dtype) {}
 
 layers::Builder LayerAlone::builder() {
-  return {machine_.dtype, parameters_, trains_, halves_, step_gradients_, merger_, stream_weights_, threshold_, dense_};
+  return {machine_.dtype, parameters_, chains_, factors_, step_gradients_, merger_, cast_weights_, threshold_, dense_};
 }
 
 void LayerAlone::take_memory() {
   sink_ = layers::make_accumulate_sink(parameters_, step_gradients_);
   weights_ = plan::Arena(*machine_.backend, parameters_.bytes(), "the weights of the layer");
   engine::initialise(machine_, parameters_, weights_.data(), 1);
-  const std::size_t copies = stream_weights_.copies().bytes();
+  const std::size_t copies = cast_weights_.copies().bytes();
   slab_memory_ =
-      plan::Arena(*machine_.backend, halves_.bytes() + copies + step_gradients_.bytes(), "the halves of the layer");
+      plan::Arena(*machine_.backend, factors_.bytes() + copies + step_gradients_.bytes(), "the factors of the layer");
   auto* base = static_cast<char*>(slab_memory_.data());
-  halves_.bind(base);
-  stream_weights_.copies().bind(base += halves_.bytes());
+  factors_.bind(base);
+  cast_weights_.copies().bind(base += factors_.bytes());
   step_gradients_.bind(base + copies);
 }
 

@@ -33,7 +33,7 @@ class LayerAlone {
 
   const plan::Machine& machine() const { return machine_; }
   std::int64_t parameters() const { return parameters_.count(); }
-  bool has_cores() const { return !trains_.empty(); }
+  bool has_cores() const { return !chains_.empty(); }
 
  protected:
   layers::Builder builder();
@@ -45,10 +45,10 @@ class LayerAlone {
 
   plan::Machine machine_;
   layers::Parameters parameters_;
-  std::vector<layers::TensorTrain> trains_;
-  plan::Slab halves_, step_gradients_;
+  std::vector<layers::ChainParameters> chains_;
+  plan::Slab factors_, step_gradients_;
   layers::TtMerger merger_;
-  layers::StreamWeights stream_weights_;
+  layers::CastWeights cast_weights_;
   double threshold_ = 0.01;
   std::int64_t dense_ = 0;
   std::unique_ptr<layers::Sink> sink_;

@@ -1,3 +1,4 @@
+// Benches of single linear layers, declared in lib/report/bench/bench_layer.h.
 #include "lib/layers/linear.h"
 #include "lib/report/bench/bench_layer.h"
 
@@ -55,7 +56,7 @@ class LinearAlone final : public LayerAlone {
  protected:
   void prepare(layers::Walk& walk) override {
     merger_.prepare(walk, threshold_);
-    stream_weights_.prepare(walk);
+    cast_weights_.prepare(walk);
   }
   void finish(layers::Walk& walk) override { merger_.finish(walk, *sink_, threshold_); }
 
@@ -66,7 +67,7 @@ class LinearAlone final : public LayerAlone {
   // Elements of the left and right factor without padded ranks, or of W.
   std::int64_t weights() const {
     if (!has_cores()) return in_ * out_;
-    const tt::Layout& layout = trains_.front().layout;
+    const tt::Layout& layout = chains_.front().layout;
     return layout.ranks[layout.middle()] * (in_ + out_);
   }
   std::size_t bytes(std::int64_t elements) const {

@@ -1,3 +1,4 @@
+// Benches of embedding lookups, declared in lib/report/bench/bench_layer.h.
 #include "kernels/bags.h"
 #include "lib/engine/weights.h"
 #include "lib/layers/embedding.h"

@@ -11,18 +11,18 @@
 namespace comera::report {
 namespace {
 
-io::TensorForm form_of(const layers::TensorTrain& train, std::size_t element) {
+io::TensorForm form_of(const layers::ChainParameters& chain, std::size_t element) {
   io::TensorForm form;
-  form.name = train.name + ".weight";
-  form.kind = train.layout.kind == tt::Kind::ttm ? "embedding" : "linear";
-  form.form = tt::form_name(train.layout);
-  form.shape = {train.rows, train.columns};
-  form.layout = train.layout;
-  form.initial_ranks = train.initial_ranks;
-  form.parameters_dense = train.rows * train.columns;
-  for (const layers::Parameter* core : train.cores) form.parameters += core->shape.elements();
-  for (const layers::Parameter* diagonal : train.diagonals) form.rank_entries += diagonal->shape.elements();
-  if (train.exact_rows) form.parameters += train.exact_rows->shape.elements();
+  form.name = chain.name + ".weight";
+  form.kind = chain.layout.kind == tt::Kind::ttm ? "embedding" : "linear";
+  form.form = tt::form_name(chain.layout);
+  form.shape = {chain.rows, chain.columns};
+  form.layout = chain.layout;
+  form.initial_ranks = chain.initial_ranks;
+  form.parameters_dense = chain.rows * chain.columns;
+  for (const layers::Parameter* core : chain.cores) form.parameters += core->shape.elements();
+  for (const layers::Parameter* diagonal : chain.diagonals) form.rank_entries += diagonal->shape.elements();
+  if (chain.exact_rows) form.parameters += chain.exact_rows->shape.elements();
   form.bytes = static_cast<std::uint64_t>(form.parameters + form.rank_entries) * element;
   form.bytes_dense = static_cast<std::uint64_t>(form.parameters_dense) * element;
   return form;
@@ -55,15 +55,15 @@ ModelReport report_of(const layers::Model& model, const std::string& name) {
   constexpr std::size_t element = sizeof(float);
   ModelReport report;
   report.path = name;
-  std::set<const layers::Parameter*> in_trains;
-  for (const layers::TensorTrain& train : model.tensor_trains()) {
-    report.layers.push_back(form_of(train, element));
-    in_trains.insert(train.cores.begin(), train.cores.end());
-    in_trains.insert(train.diagonals.begin(), train.diagonals.end());
-    in_trains.insert(train.exact_rows);
+  std::set<const layers::Parameter*> in_chains;
+  for (const layers::ChainParameters& chain : model.chains()) {
+    report.layers.push_back(form_of(chain, element));
+    in_chains.insert(chain.cores.begin(), chain.cores.end());
+    in_chains.insert(chain.diagonals.begin(), chain.diagonals.end());
+    in_chains.insert(chain.exact_rows);
   }
   for (const layers::Parameter& parameter : model.parameters().all())
-    if (!in_trains.contains(&parameter)) report.layers.push_back(form_of(parameter, element));
+    if (!in_chains.contains(&parameter)) report.layers.push_back(form_of(parameter, element));
   const auto before = [](const io::TensorForm& a, const io::TensorForm& b) { return io::natural_less(a.name, b.name); };
   std::sort(report.layers.begin(), report.layers.end(), before);
   for (const io::TensorForm& layer : report.layers) report.totals.add(layer);
@@ -73,9 +73,9 @@ ModelReport report_of(const layers::Model& model, const std::string& name) {
 Table memory_table(const engine::MemoryTable& memory) {
   Table table;
   table.columns = {{"kind", "memory"}, {"bytes", "bytes", Unit::bytes}};
-  for (int kind = 0; kind < plan::kinds; ++kind)
-    table.rows.push_back({std::string(plan::name_of(static_cast<plan::Kind>(kind))),
-                          bytes_cell(memory.of(static_cast<plan::Kind>(kind)))});
+  for (int category = 0; category < plan::categories; ++category)
+    table.rows.push_back({std::string(plan::name_of(static_cast<plan::Category>(category))),
+                          bytes_cell(memory.of(static_cast<plan::Category>(category)))});
   table.totals.push_back({std::string("peak"), bytes_cell(memory.peak)});
   return table;
 }
@@ -86,14 +86,14 @@ Table memory_by_place(const engine::MemoryTable& memory) {
       {"place", "place"}, {"kind", "kind"}, {"tensors", "tensors", Unit::count}, {"bytes", "bytes", Unit::bytes}};
   for (const engine::MemoryTable::Row& row : memory.rows)
     table.rows.push_back(
-        {row.group, std::string(plan::name_of(row.kind)), std::int64_t{row.tensors}, bytes_cell(row.bytes)});
+        {row.group, std::string(plan::name_of(row.category)), std::int64_t{row.tensors}, bytes_cell(row.bytes)});
   return table;
 }
 
 Json memory_json(const engine::MemoryTable& memory) {
   Json json;
-  for (int kind = 0; kind < plan::kinds; ++kind)
-    json[plan::name_of(static_cast<plan::Kind>(kind))] = memory.of(static_cast<plan::Kind>(kind));
+  for (int category = 0; category < plan::categories; ++category)
+    json[plan::name_of(static_cast<plan::Category>(category))] = memory.of(static_cast<plan::Category>(category));
   json["peak"] = memory.peak;
   return json;
 }

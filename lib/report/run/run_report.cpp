@@ -133,8 +133,9 @@ void add_memory(Page& page, const train::RunResult& result) {
   if (result.planned_peak > result.memory.peak)
     words += fmt::format(" The step that took most took {}.", format_bytes(result.planned_peak));
   std::vector<ShareBar> bars;
-  for (int kind = 0; kind < plan::kinds; ++kind)
-    bars.push_back({plan::name_of(static_cast<plan::Kind>(kind)), result.memory.of(static_cast<plan::Kind>(kind))});
+  for (int category = 0; category < plan::categories; ++category)
+    bars.push_back({plan::name_of(static_cast<plan::Category>(category)),
+                    result.memory.of(static_cast<plan::Category>(category))});
   page.heading("Memory").paragraph(words).raw(share_bars(bars, "together"));
 }
 

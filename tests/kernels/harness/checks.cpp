@@ -11,8 +11,8 @@
 #include "kernels/cuda/common/runtime.h"
 #include "kernels/cuda/emulator/threads.h"
 #include "kernels/host/thread_pool.h"
-#include "tests/kernels/harness/card.h"
 #include "tests/kernels/harness/element.h"
+#include "tests/kernels/harness/gpu.h"
 #include "tests/kernels/harness/harness.h"
 
 namespace comera::kernels::test {
@@ -42,12 +42,12 @@ std::vector<Column> find_columns() {
     }
   }
   found.push_back(cuda_emulator());
-  if (card().backend) {
-    found.push_back({"cuda card", card().backend, card().stream, {}});
-  } else if (std::getenv("COMERA_REQUIRE_CARD")) {
-    FAIL_CHECK("no card: " << card().why);
+  if (gpu().backend) {
+    found.push_back({"cuda gpu", gpu().backend, gpu().stream, {}});
+  } else if (std::getenv("COMERA_REQUIRE_GPU")) {
+    FAIL_CHECK("no GPU: " << gpu().why);
   } else {
-    WARN("SKIPPED: cuda card: " << card().why);
+    WARN("SKIPPED: cuda gpu: " << gpu().why);
   }
   if (const char* wanted = std::getenv("COMERA_COLUMN"))
     std::erase_if(found, [&](const Column& column) { return column.name != wanted; });

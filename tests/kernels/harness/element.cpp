@@ -25,13 +25,13 @@ void store(void* element, const T& value) {
   std::memcpy(element, &value, sizeof value);
 }
 
-bool is_number(Kind kind) { return kind == Kind::real || kind == Kind::wide; }
+bool is_number(Content kind) { return kind == Content::real || kind == Content::wide; }
 
-double f32_value(Kind kind, const void* element) {
-  return kind == Kind::real ? load<float>(element) : load<double>(element);
+double f32_value(Content kind, const void* element) {
+  return kind == Content::real ? load<float>(element) : load<double>(element);
 }
 
-bool is_poison(Kind kind, const void* element) {
+bool is_poison(Content kind, const void* element) {
   double poison = 0;
   set_poison(&poison, kind, Representation::f32);
   return std::memcmp(element, &poison, element_bytes(kind, Representation::f32)) == 0;
@@ -70,7 +70,7 @@ Difference compare_number(const Tensor& t, std::int64_t i, const std::uint8_t* g
 Difference compare_element(const Tensor& t, std::int64_t i, const std::uint8_t* got, const std::uint8_t* before,
                            const std::uint8_t* tracked) {
   if (is_number(t.kind)) return compare_number(t, i, got, before, load<Tracked>(tracked));
-  if (t.kind == Kind::f64) {
+  if (t.kind == Content::f64) {
     const double wanted = load<double>(tracked);
     return against(i, load<double>(got), wanted, t.f64_roundings * f64_roundoff * std::abs(wanted));
   }
@@ -80,17 +80,17 @@ Difference compare_element(const Tensor& t, std::int64_t i, const std::uint8_t* 
 
 }  // namespace
 
-std::size_t element_bytes(Kind kind, Representation representation) {
+std::size_t element_bytes(Content kind, Representation representation) {
   switch (kind) {
-    case Kind::bytes: return 1;
-    case Kind::i32: return 4;
-    case Kind::i64:
-    case Kind::f64: return 8;
-    case Kind::real:
-    case Kind::wide: break;
+    case Content::bytes: return 1;
+    case Content::i32: return 4;
+    case Content::i64:
+    case Content::f64: return 8;
+    case Content::real:
+    case Content::wide: break;
   }
   switch (representation) {
-    case Representation::f32: return kind == Kind::real ? 4 : 8;
+    case Representation::f32: return kind == Content::real ? 4 : 8;
     case Representation::f64: return 8;
     case Representation::c128: return 16;
     case Representation::tracked: break;
@@ -98,7 +98,7 @@ std::size_t element_bytes(Kind kind, Representation representation) {
   return sizeof(Tracked);
 }
 
-void set_poison(void* element, Kind kind, Representation representation) {
+void set_poison(void* element, Content kind, Representation representation) {
   if (is_number(kind) && representation == Representation::tracked) return store(element, Tracked::unwritten());
   const std::uint64_t wide[2] = {0x7FF8BEEFBEEFBEEFu, 0x7FF8BEEFBEEFBEEFu};  // NaN
   const std::uint32_t narrow = 0x7FC0BEEFu;
@@ -106,13 +106,13 @@ void set_poison(void* element, Kind kind, Representation representation) {
   std::memcpy(element, bytes <= 4 ? static_cast<const void*>(&narrow) : wide, bytes);
 }
 
-void set_element(void* element, Kind kind, Representation representation, double value) {
-  if (kind == Kind::i32) return store(element, static_cast<std::int32_t>(value));
-  if (kind == Kind::i64) return store(element, static_cast<std::int64_t>(value));
-  if (kind == Kind::f64) return store(element, value);
+void set_element(void* element, Content kind, Representation representation, double value) {
+  if (kind == Content::i32) return store(element, static_cast<std::int32_t>(value));
+  if (kind == Content::i64) return store(element, static_cast<std::int64_t>(value));
+  if (kind == Content::f64) return store(element, value);
   if (representation == Representation::c128) return store(element, std::complex<double>(value));
   if (representation == Representation::tracked) return store(element, Tracked(value, std::abs(value), 0));
-  if (representation == Representation::f32 && kind == Kind::real) return store(element, static_cast<float>(value));
+  if (representation == Representation::f32 && kind == Content::real) return store(element, static_cast<float>(value));
   store(element, value);
 }
 

@@ -7,9 +7,9 @@
 
 namespace comera::kernels::test {
 
-std::size_t element_bytes(Kind kind, Representation representation);
-void set_poison(void* element, Kind kind, Representation representation);
-void set_element(void* element, Kind kind, Representation representation, double value);
+std::size_t element_bytes(Content kind, Representation representation);
+void set_poison(void* element, Content kind, Representation representation);
+void set_element(void* element, Content kind, Representation representation, double value);
 
 Buffer to_tracked(const Tensor& tensor, const Buffer& f32);
 void from_tracked(const Tensor& tensor, const Buffer& tracked, Buffer& f32);

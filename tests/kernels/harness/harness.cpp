@@ -41,20 +41,20 @@ Case& Case::empty(const std::string& tensor, std::int64_t rows, std::int64_t col
   return *this;
 }
 
-Case& Case::values(const std::string& tensor, std::vector<double> start, Kind kind) {
+Case& Case::values(const std::string& tensor, std::vector<double> start, Content kind) {
   empty(tensor, 1, static_cast<std::int64_t>(start.size()));
   tensors.back().kind = kind;
   tensors.back().start = std::move(start);
   return *this;
 }
 
-Case& Case::integers(const std::string& tensor, const std::vector<std::int64_t>& start, Kind kind) {
+Case& Case::integers(const std::string& tensor, const std::vector<std::int64_t>& start, Content kind) {
   return values(tensor, {start.begin(), start.end()}, kind);
 }
 
 Case& Case::add_bytes(const std::string& tensor, std::vector<std::uint8_t> raw) {
   empty(tensor, 1, static_cast<std::int64_t>(raw.size()));
-  tensors.back().kind = Kind::bytes;
+  tensors.back().kind = Content::bytes;
   tensors.back().raw = std::move(raw);
   return *this;
 }
@@ -67,7 +67,7 @@ Case& Case::dropout(const std::string& tensor, double probability, std::uint32_t
   StepScalars scalars;
   scalars.seed = 1234, scalars.step = 56;
   bytes(tensor + ".scalars", scalars);
-  return integers(tensor + ".samples", samples, Kind::i64);
+  return integers(tensor + ".samples", samples, Content::i64);
 }
 
 Case& Case::output(const std::string& value, const std::string& weight) {
@@ -98,8 +98,8 @@ Buffer::Buffer(std::size_t bytes) : bytes_(bytes + 2 * guard_bytes + 64, guard_v
 
 Buffer::Buffer(const Tensor& t, Representation representation)
     : Buffer(t.rows * t.ld * element_bytes(t.kind, representation)) {
-  if (t.kind == Kind::bytes) std::copy(t.raw.begin(), t.raw.end(), data());
-  for (std::int64_t i = 0; t.kind != Kind::bytes && i < t.rows * t.ld; ++i) {
+  if (t.kind == Content::bytes) std::copy(t.raw.begin(), t.raw.end(), data());
+  for (std::int64_t i = 0; t.kind != Content::bytes && i < t.rows * t.ld; ++i) {
     const std::int64_t row = i / t.ld, column = i % t.ld;
     void* element = data() + i * element_bytes(t.kind, representation);
     if (t.start.empty() || column >= t.columns) {
@@ -166,11 +166,11 @@ void* Run::out(const std::string& tensor) {
 }
 
 const void* Run::in_at(const std::string& tensor, std::int64_t offset) {
-  return static_cast<const std::uint8_t*>(in(tensor)) + offset * element_bytes(Kind::real, current_);
+  return static_cast<const std::uint8_t*>(in(tensor)) + offset * element_bytes(Content::real, current_);
 }
 
 void* Run::out_at(const std::string& tensor, std::int64_t offset) {
-  return static_cast<std::uint8_t*>(out(tensor)) + offset * element_bytes(Kind::real, current_);
+  return static_cast<std::uint8_t*>(out(tensor)) + offset * element_bytes(Content::real, current_);
 }
 
 Dropout Run::dropout(const std::string& name) {

@@ -19,7 +19,7 @@
 //   check_repeat     requires the same bytes on repetition, without a pool and with pools of 1, 2 and 3 threads.
 // If a backend lacks an op, the check prints a warning and uses the reference instead. COMERA_CASE=text runs only cases
 // whose name contains the text. COMERA_FULL=1 also runs the large ones. COMERA_COLUMN=name runs one backend.
-// COMERA_REQUIRE_CARD=1 fails if there is no GPU.
+// COMERA_REQUIRE_GPU=1 fails if there is no GPU.
 //
 // The lambdas run several times, with pointers to different representations of the same tensors. Every pointer that a
 // backend reads or writes must come from in(), out() or keep().
@@ -37,13 +37,13 @@
 
 namespace comera::kernels::test {
 
-// Kind of an element. `real` follows the dtype of the call; `wide` is double, or complex in c128 calls.
-enum class Kind { real, wide, f64, i32, i64, bytes };
+// Content of an element. `real` follows the dtype of the call; `wide` is double, or complex in c128 calls.
+enum class Content { real, wide, f64, i32, i64, bytes };
 enum class Representation { f32, f64, c128, tracked };
 
 struct Tensor {
   std::string name;
-  Kind kind = Kind::real;
+  Content kind = Content::real;
   std::int64_t rows = 0, columns = 0, ld = 0;
   std::vector<double> start;      // real, wide, f64, i32, i64; [rows, columns]; empty: poison
   std::vector<std::uint8_t> raw;  // bytes
@@ -86,8 +86,8 @@ struct Case {
   // Normal numbers, rounded to f32; equal names give equal numbers. ld 0: contiguous.
   Case& data(const std::string& tensor, std::int64_t rows, std::int64_t columns, std::int64_t ld = 0, double scale = 1);
   Case& empty(const std::string& tensor, std::int64_t rows, std::int64_t columns, std::int64_t ld = 0);
-  Case& values(const std::string& tensor, std::vector<double> start, Kind kind = Kind::real);
-  Case& integers(const std::string& tensor, const std::vector<std::int64_t>& start, Kind kind = Kind::i32);
+  Case& values(const std::string& tensor, std::vector<double> start, Content kind = Content::real);
+  Case& integers(const std::string& tensor, const std::vector<std::int64_t>& start, Content kind = Content::i32);
   template <class Struct>
   Case& bytes(const std::string& tensor, const Struct& value) {
     const auto* first = reinterpret_cast<const std::uint8_t*>(&value);

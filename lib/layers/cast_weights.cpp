@@ -1,4 +1,4 @@
-#include "lib/layers/stream_weights.h"
+#include "lib/layers/cast_weights.h"
 
 #include "kernels/backend.h"
 #include "kernels/cast.h"
@@ -11,17 +11,17 @@ const Tensor& brought(const Walk& walk, Parameter& parameter) {
   return parameter.value;
 }
 
-StreamWeights::StreamWeights(DType stream) : stream_(stream) {}
-StreamWeights::~StreamWeights() = default;
+CastWeights::CastWeights(DType dtype) : dtype_(dtype) {}
+CastWeights::~CastWeights() = default;
 
-int StreamWeights::add(Parameter* weight) {
+int CastWeights::add(Parameter* weight) {
   weights_.push_back(weight);
-  if (copied()) copies_.add(weight->name + ".copy", plan::Kind::weights, stream_, weight->shape);
+  if (copied()) copies_.add(weight->name + ".copy", plan::Category::weights, dtype_, weight->shape);
   return static_cast<int>(weights_.size()) - 1;
 }
 
 // Sets the addresses again, because they change when memory is planned again.
-void StreamWeights::prepare(Walk& walk) {
+void CastWeights::prepare(Walk& walk) {
   if (!copied() || weights_.empty()) return;
   casts_.clear();
   for (std::size_t i = 0; i < weights_.size(); ++i) {

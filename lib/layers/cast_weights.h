@@ -17,10 +17,10 @@ using plan::Walk;
 // Returns a parameter's numbers for a call that follows at once, and loads them first if they are not in memory.
 const Tensor& brought(const Walk& walk, Parameter& parameter);
 
-class StreamWeights {
+class CastWeights {
  public:
-  explicit StreamWeights(DType stream);
-  ~StreamWeights();
+  explicit CastWeights(DType dtype);
+  ~CastWeights();
 
   // Returns an index for of().
   int add(Parameter* weight);
@@ -35,9 +35,9 @@ class StreamWeights {
   const plan::Slab& copies() const { return copies_; }
 
  private:
-  bool copied() const { return stream_ != kernels::parameter_type(stream_); }
+  bool copied() const { return dtype_ != kernels::parameter_type(dtype_); }
 
-  DType stream_;
+  DType dtype_;
   std::vector<Parameter*> weights_;
   std::vector<kernels::CastTensor> casts_;
   plan::Slab copies_;

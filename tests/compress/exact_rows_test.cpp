@@ -1,4 +1,4 @@
-#include "lib/compress/plan/hot_rows.h"
+#include "lib/compress/plan/exact_rows.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -59,9 +59,9 @@ class Counted final : public InputMoments {
 }  // namespace
 
 TEST_CASE("exact rows: the rows with the largest weights in rising order, the first of equal ones") {
-  CHECK(hot_rows(counts(), 3) == std::vector<std::int32_t>{3, 7, 41});
-  CHECK(hot_rows(counts(), 2) == std::vector<std::int32_t>{3, 7});
-  CHECK(hot_rows(counts(), 5) == std::vector<std::int32_t>{0, 1, 3, 7, 41});
+  CHECK(most_frequent_rows(counts(), 3) == std::vector<std::int32_t>{3, 7, 41});
+  CHECK(most_frequent_rows(counts(), 2) == std::vector<std::int32_t>{3, 7});
+  CHECK(most_frequent_rows(counts(), 5) == std::vector<std::int32_t>{0, 1, 3, 7, 41});
 }
 
 TEST_CASE("exact rows: no more than the text uses, and only with counts from text") {
@@ -103,9 +103,9 @@ TEST_CASE("exact rows: stored bit for bit, and the chain fits the other rows bet
     }
     double rest[2] = {};
     for (std::int64_t i = 0; i < rows; ++i) {
-      const bool hot = i == 3 || i == 7 || i == 41;
-      if (hot) CHECK(squared_distance(table, fitted[1], i) == 0);
-      for (int which = 0; which < 2 && !hot; ++which) rest[which] += squared_distance(table, fitted[which], i);
+      const bool exact = i == 3 || i == 7 || i == 41;
+      if (exact) CHECK(squared_distance(table, fitted[1], i) == 0);
+      for (int which = 0; which < 2 && !exact; ++which) rest[which] += squared_distance(table, fitted[which], i);
     }
     CHECK(rest[1] < rest[0]);
     CHECK(*outcomes[1].output_error < *outcomes[0].output_error);

@@ -1,4 +1,4 @@
-#include "lib/compress/plan/hot_rows.h"
+#include "lib/compress/plan/exact_rows.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,7 +8,7 @@
 
 namespace comera::compress {
 
-std::vector<std::int32_t> hot_rows(const std::vector<double>& row_weights, std::int64_t count) {
+std::vector<std::int32_t> most_frequent_rows(const std::vector<double>& row_weights, std::int64_t count) {
   std::vector<std::int32_t> rows(row_weights.size());
   std::iota(rows.begin(), rows.end(), 0);
   const auto weight = [&](std::int32_t row) { return row_weights[static_cast<std::size_t>(row)]; };
@@ -23,7 +23,7 @@ Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::
   if (!moments || !candidate.table) return evidence;
   evidence.row_weights = moments->row_weights(candidate.name);
   evidence.judged_row_weights = moments->judged_row_weights(candidate.name);
-  if (exact > 0) evidence.exact_rows = hot_rows(evidence.row_weights, exact);
+  if (exact > 0) evidence.exact_rows = most_frequent_rows(evidence.row_weights, exact);
   return evidence;
 }
 

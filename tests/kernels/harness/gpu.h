@@ -9,33 +9,33 @@
 
 namespace comera::kernels::test {
 
-struct Card {
+struct Gpu {
   const Backend* backend = nullptr;  // null: no GPU, `why` holds the reason
   void* stream = nullptr;
   std::string why;
 };
 
-inline Card open_card() {
-  Card card;
+inline Gpu open_gpu() {
+  Gpu gpu;
   std::vector<CudaDevice> devices;
   const CudaState state = cuda_devices(devices);
   if (state != CudaState::ready) {
-    card.why = sentence_of(state);
-    return card;
+    gpu.why = sentence_of(state);
+    return gpu;
   }
-  const Backend* backend = cuda_backend(&card.why);
-  if (!backend) return card;
-  if (backend->device.open(0, &card.stream) == Status::ok) {
-    card.backend = backend;
+  const Backend* backend = cuda_backend(&gpu.why);
+  if (!backend) return gpu;
+  if (backend->device.open(0, &gpu.stream) == Status::ok) {
+    gpu.backend = backend;
   } else {
-    card.why = backend->device.failure();
+    gpu.why = backend->device.failure();
   }
-  return card;
+  return gpu;
 }
 
 // Opened once per test program.
-inline const Card& card() {
-  static const Card opened = open_card();
+inline const Gpu& gpu() {
+  static const Gpu opened = open_gpu();
   return opened;
 }
 

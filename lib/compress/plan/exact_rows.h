@@ -8,7 +8,7 @@
 namespace comera::compress {
 
 // The `count` rows with the largest weights, in rising order. Rows of equal weight: the lower index first.
-std::vector<std::int32_t> hot_rows(const std::vector<double>& row_weights, std::int64_t count);
+std::vector<std::int32_t> most_frequent_rows(const std::vector<double>& row_weights, std::int64_t count);
 
 // The evidence for a table with `exact` exact rows. `moments` may be null.
 Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::int64_t exact);
