@@ -51,7 +51,7 @@ struct TtLinearBackward {
   const void* left = nullptr;  // [M, width]
   Activation activation = Activation::none;
   void* u1 = nullptr;  // [K, width], written
-  void* dx = nullptr;  // [K, M], optional
+  void* dx = nullptr;  // [K, M], optional; may be x itself if ldx = lddx and nothing is accumulated
   std::int64_t lddx = 0;
   bool accumulate_dx = false;
   int outputs = 0;

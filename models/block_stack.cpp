@@ -38,7 +38,7 @@ FlowGradient BlockStack::backward(Pass& pass, Sink& sink, FlowGradient d, const 
   return d;
 }
 
-// Under --recompute block only the input of each block is kept. The last block keeps its activations.
+// Under --activations block only the input of each block is kept. The last block keeps its activations.
 Flow BlockStack::run(Pass& pass, std::size_t index, Flow in, const KeyRanges& keys) {
   Walk::Scope scope(pass.walk, labels_[index].c_str());
   Pass inner = pass;

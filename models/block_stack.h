@@ -1,4 +1,4 @@
-// The stack of transformer blocks, and the tensors it keeps under --recompute block.
+// The stack of transformer blocks, and the tensors it keeps under --activations block.
 #pragma once
 
 #include <memory>

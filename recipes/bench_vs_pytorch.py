@@ -91,7 +91,7 @@ def print_memory(rows):
         print("\n".join(lines))
     base, block = rows.time("comera", "b32 d0.1 tt f32"), rows.time("comera", "b32 d0.1 tt f32 block")
     if base and block:
-        print(f"\n`--recompute block` takes {block / base:.2f}x the time of a step without (asked: at most 1.35x).")
+        print(f"\n`--activations block` takes {block / base:.2f}x the time of a step without (asked: at most 1.35x).")
 
 
 def main():

@@ -105,7 +105,7 @@ measure() { # under the instruction set $isa
   if section "batch 32 recompute"; then
     for recompute in cheap block; do
       ours "b32 d0.1 tt f32 $recompute" "${MODEL[@]}" --form tt --rank 30 --batch 32 --dropout 0.1 \
-        --recompute "$recompute"
+        --activations "$recompute"
     done
   fi
   if section "batch 1"; then

@@ -32,7 +32,7 @@ run() { # NAME options...
 }
 
 run dense --form dense --steps "$steps" --lr 5e-4
-tt=(--form tt --rank 24 --embedding-rank 56 --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 --recompute cheap)
+tt=(--form tt --rank 24 --embedding-rank 56 --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 --activations cheap)
 run tt "${tt[@]}" --steps "$steps"
 run tt-half "${tt[@]}" --steps $((steps + late)) --late-after "$steps" --target-fraction 0.5
 

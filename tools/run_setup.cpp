@@ -149,9 +149,9 @@ RunSetup setup_without_data(const OptionValues& values) {
 }
 
 report::Facts settings_of(const OptionValues& values) {
-  static constexpr const char* always[] = {"model",    "form",     "rank",   "task",   "data",     "dev",
-                                           "seq",      "batch",    "steps",  "epochs", "lr",       "lr-cores",
-                                           "lr-ranks", "schedule", "warmup", "seed",   "recompute"};
+  static constexpr const char* always[] = {"model",    "form",     "rank",   "task",   "data",       "dev",
+                                           "seq",      "batch",    "steps",  "epochs", "lr",         "lr-cores",
+                                           "lr-ranks", "schedule", "warmup", "seed",   "activations"};
   const OptionValues defaults(values.table());
   // A resumed run gets every option from its recipe, so only values that differ from the default are shown.
   const auto says_something = [&](const std::string& name) {

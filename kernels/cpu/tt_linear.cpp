@@ -150,7 +150,9 @@ void pack_for_backward(const Context& context, const TtLinearBackward& a, const 
     transpose(o.rank, min(panel, o.out - j), f32(o.right) + j, o.out, memory.right_transposed[i] + j * o.rank, o.rank);
     if (a.activation != Activation::none && !o.pre) pack_panel(f32(o.right), o.rank, o.out, p, memory.right[i]);
   });
-  if (!a.dx) return;
+}
+
+void pack_left(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
   parallel_for(context, tiles_of(a.in, panel), [&](std::int64_t p) {
     const std::int64_t j = p * panel, columns = min(panel, a.in - j);
     transpose(columns, a.width, f32(a.left) + j * a.width, a.width, memory.left + j * a.width, columns);
@@ -205,7 +207,15 @@ void backward_tile(const TtLinearBackward& a, const BackwardMemory& memory, std:
   for (int i = 0; i < a.outputs; ++i)
     with_activation(a.activation,
                     [&](auto act) { backward_output<decltype(act)>(a, i, memory, group, first, row, rows); });
-  if (a.dx) backward_input(a, memory, row, rows);
+  if (a.dx && a.dx != a.x) backward_input(a, memory, row, rows);
+}
+
+// dx in the memory of x: the last use of x is behind, and the product has used the workspace.
+void replace_input(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
+  pack_left(context, a, memory);
+  parallel_for(context, tiles_of(a.tokens, tile_rows), [&](std::int64_t tile) {
+    backward_input(a, memory, tile * tile_rows, min(tile_rows, a.tokens - tile * tile_rows));
+  });
 }
 
 // Computes d_right and d_bias of one panel: the partial sums of all groups, added in group order.
@@ -232,13 +242,17 @@ Status run_backward(const Context& context, const TtLinearBackward& a) {
   Workspace workspace(context.workspace);
   const BackwardMemory memory = backward_memory(a, workspace);
   pack_for_backward(context, a, memory);
+  if (a.dx && a.dx != a.x) pack_left(context, a, memory);
   parallel_for(context, memory.groups, [&](std::int64_t group) {
     const Range range = part_of(a.tokens, tile_rows, memory.groups, group);
     for (std::int64_t row = range.first; row < range.last; row += tile_rows)
       backward_tile(a, memory, group, row == range.first, row, min(tile_rows, range.last - row));
   });
   for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { reduce_panel(a.output[i], memory, i, p); });
-  return a.x ? run_product(context, left_gradient(a)) : Status::ok;
+  if (!a.x) return Status::ok;
+  const Status status = run_product(context, left_gradient(a));
+  if (status == Status::ok && a.dx == a.x) replace_input(context, a, memory);
+  return status;
 }
 
 }  // namespace

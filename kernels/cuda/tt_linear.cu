@@ -182,13 +182,15 @@ Status backward_by_parts(const Context& context, const TtLinearBackward& a) {
     if (status == Status::ok)
       status = gemm(context, gemm_of(context, right_gradient(context, a, o, d_pre, ld)), memory.gemm);
   }
+  // dx may replace x, so x is read first.
+  if (status == Status::ok && a.x) status = gemm(context, gemm_of(context, left_gradient(a)), memory.gemm);
   if (status == Status::ok && a.dx) {
     Gemm g;
     g.m = a.tokens, g.n = a.in, g.k = a.width, g.in = g.out = context.dtype, g.accumulate = a.accumulate_dx;
     g.a = a.u1, g.lda = a.width, g.b = a.left, g.ldb = a.width, g.transpose_b = true, g.c = a.dx, g.ldc = a.lddx;
     status = product<E5m2>(context, g, memory.room, memory.gemm);
   }
-  return status == Status::ok && a.x ? gemm(context, gemm_of(context, left_gradient(a)), memory.gemm) : status;
+  return status;
 }
 
 template <class T>

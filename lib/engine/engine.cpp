@@ -89,6 +89,7 @@ std::size_t Engine::input_bytes() const {
 void Engine::plan_training(const Batch& batch) {
   record(key(Phase::train, batch), &batch, [&](layers::Walk& walk) { train_walk(walk, batch); });
   record(key(Phase::finish), nullptr, [&](layers::Walk& walk) { finish_walk(walk); });
+  if (options_.keeper) options_.keeper->check_rules();
 }
 
 void Engine::plan_evaluation(const Batch& batch) {
@@ -153,7 +154,9 @@ void Engine::begin_walk(layers::Walk& walk) { sink_->begin(walk); }
 void Engine::prepare_walk(layers::Walk& walk) { model().prepare(walk); }
 
 void Engine::train_walk(layers::Walk& walk, const Batch& batch) {
-  model().forward(walk, batch, layers::SavePolicy(options_.recompute, true, *options_.keeper));
+  layers::Keeper& keeper = options_.keeper ? *options_.keeper : layers::exact_keeper();
+  keeper.begin(&device_state_->scalars);
+  model().forward(walk, batch, layers::SavePolicy(options_.recompute, true, keeper));
   walk.backward_begins();
   model().backward(walk, *sink_);
 }

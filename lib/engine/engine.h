@@ -27,8 +27,8 @@ struct EngineOptions {
   layers::Recompute recompute = layers::Recompute::none;
   std::shared_ptr<const UpdateRule> update = nullptr;  // null: evaluation only, without gradients and state
   layers::MakeSink sink = layers::make_accumulate_sink;
-  bool fetch_hidden = false;                               // evaluations return hidden states
-  const layers::Keeper* keeper = &layers::exact_keeper();  // of the values that the backward reads; outlives the engine
+  bool fetch_hidden = false;                         // evaluations return hidden states
+  std::shared_ptr<layers::Keeper> keeper = nullptr;  // of the values that the backward reads; null: as they are
 
   bool training() const { return update != nullptr; }
 };

@@ -17,7 +17,9 @@ class Attention {
     double dropout = 0;  // of the probabilities
   };
 
-  Attention(Builder& builder, const Settings& settings) : settings_(settings), site_(builder.dropout_site()) {}
+  // `name`: of the layer, for rules of activations.
+  Attention(Builder& builder, const std::string& name, const Settings& settings)
+      : settings_(settings), site_(builder.dropout_site()), q_{name}, k_{name}, v_{name}, out_{name} {}
 
   // Takes ownership of q [K, H D], k and v [K, Hkv D]. The caller drops the output [K, H D]. key_begin, key_end: i32
   // [B, T] in device memory; each may be empty.
@@ -35,7 +37,7 @@ class Attention {
   Settings settings_;
   std::uint32_t site_;
   Tensor key_begin_, key_end_;
-  SavedPtr q_, k_, v_, out_;
+  Slot q_, k_, v_, out_;
   Tensor lse_;
 };
 

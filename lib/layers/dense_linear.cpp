@@ -21,6 +21,7 @@ class DenseLinear final : public Linear {
     weight_ = builder.add(std::move(weight));
     read_weight_ = cast_weights_.add(weight_);
     bias_ = add_bias(builder, spec);
+    x_.layer = pre_.layer = spec.name;
   }
 
   int outputs() const override { return 1; }
@@ -84,7 +85,7 @@ class DenseLinear final : public Linear {
   CastWeights& cast_weights_;
   int read_weight_;  // index in cast_weights_
   Parameter *weight_, *bias_;
-  SavedPtr x_, pre_;
+  Slot x_, pre_;
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ class VectorLoss {
   const char* name_;
   bool each_token_;
   std::int64_t columns_ = 0;
-  SavedPtr x_;
+  Slot x_;
   Tensor target_, lengths_;
 };
 

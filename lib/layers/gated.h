@@ -7,7 +7,8 @@ namespace comera::layers {
 
 class Gated final : public Producer {
  public:
-  explicit Gated(kernels::Activation activation) : activation_(activation) {}
+  // `name`: of the layer, for rules of activations.
+  Gated(const std::string& name, kernels::Activation activation) : activation_(activation), gate_{name}, up_{name} {}
 
   // Takes ownership of gate and up, [K, N]. The caller drops the output.
   Value forward(Pass& pass, Tensor gate, Tensor up);
@@ -19,7 +20,7 @@ class Gated final : public Producer {
   Tensor gated(Walk& walk, const Tensor& gate, const Tensor& up) const;
 
   kernels::Activation activation_;
-  SavedPtr gate_, up_;
+  Slot gate_, up_;
 };
 
 }  // namespace comera::layers

@@ -17,6 +17,12 @@ Parameter* add_bias(Builder& builder, const LinearSpec& spec) {
   return builder.add(std::move(bias));
 }
 
+Tensor Linear::backward_replacing(Pass& pass, Sink& sink, Tensor* dy, std::int64_t in) {
+  Tensor dx = pass.walk.make("dx", {pass.tokens(), in});
+  backward(pass, sink, dy, dx, false);
+  return dx;
+}
+
 LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in,
                           kernels::Activation activation) {
   LinearSet set;
@@ -41,6 +47,10 @@ void LinearSet::forward(Pass& pass, const Value& x, Tensor* y) {
     member.linear->forward(pass, x, made);
     for (std::size_t i = 0; i < member.outputs.size(); ++i) y[member.outputs[i]] = made[i];
   }
+}
+
+Tensor LinearSet::backward_replacing(Pass& pass, Sink& sink, Tensor dy, std::int64_t in) {
+  return members_.front().linear->backward_replacing(pass, sink, &dy, in);
 }
 
 void LinearSet::backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) {

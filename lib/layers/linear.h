@@ -23,6 +23,9 @@ class Linear : public Producer {
   virtual void forward(Pass& pass, const Value& x, Tensor* y) = 0;
   // Takes ownership of dy[0 .. outputs-1] and drops them. Writes dx [K, M] or adds to it; an empty dx is skipped.
   virtual void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) = 0;
+  // The same for an x that nothing else reads in the backward: returns dx, where possible in the memory of x. The
+  // caller drops it.
+  virtual Tensor backward_replacing(Pass& pass, Sink& sink, Tensor* dy, std::int64_t in);
 };
 
 // All linears of a layer that read the same x. Those in tensor-train form share one wide left factor. Dense ones are
@@ -35,6 +38,8 @@ class LinearSet {
   void forward(Pass& pass, const Value& x, Tensor* y);
   // The first linear writes dx and the others add to it, or all add to it.
   void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx);
+  // For a set of one: Linear::backward_replacing().
+  Tensor backward_replacing(Pass& pass, Sink& sink, Tensor dy, std::int64_t in);
   // For a set of one: the producer that can rebuild y.
   Producer* producer() { return members_.front().linear.get(); }
 

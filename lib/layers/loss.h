@@ -63,7 +63,7 @@ class VocabularyDecoder {
   std::vector<std::int32_t> zeros_;    // one per row: the bias is the same row for all
   CrossEntropy loss_;
   VocabularyDivergence divergence_;
-  SavedPtr h_;
+  Slot h_;
   Tensor targets_;
   Tensor words_, zero_ids_;  // inputs: numbers_, and the zeros of the rows
 };

@@ -17,7 +17,11 @@ Parameter* add_vector(Builder& builder, const std::string& name, std::int64_t co
 }  // namespace
 
 ResidualNorm::ResidualNorm(Builder& builder, const std::string& name, std::int64_t columns, const Settings& settings)
-    : columns_(columns), settings_(settings), site_(builder.dropout_site()), output_site_(builder.dropout_site()) {
+    : columns_(columns),
+      settings_(settings),
+      site_(builder.dropout_site()),
+      output_site_(builder.dropout_site()),
+      sum_{name} {
   gain_ = add_vector(builder, name + ".weight", columns, 1);
   if (settings.kind == kernels::NormKind::layer) shift_ = add_vector(builder, name + ".bias", columns, 0);
 }

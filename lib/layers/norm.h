@@ -18,7 +18,7 @@ class ResidualNorm final : public Producer {
   // Parameters `<name>.weight` and (LayerNorm) `<name>.bias`.
   ResidualNorm(Builder& builder, const std::string& name, std::int64_t columns, const Settings& settings);
 
-  // Takes ownership of x, whose memory becomes s. `residual` is only read; empty: none. The caller drops y, and *stream
+  // Takes ownership of x, whose memory becomes s. `residual` is only read; empty: none. The caller drops y, and *sum
   // (s itself) if it is requested.
   Value forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* sum = nullptr);
   // Computes y again from s.
@@ -34,7 +34,7 @@ class ResidualNorm final : public Producer {
   Parameter* gain_;
   Parameter* shift_ = nullptr;
   kernels::Dropout output_dropout_;
-  SavedPtr sum_;
+  Slot sum_;
   Tensor mean_, rstd_;
 };
 

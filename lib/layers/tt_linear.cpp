@@ -29,6 +29,7 @@ class TtLinear final : public Linear {
     d_left_ = step_gradients_.add(specs[0].name + ".d_left", plan::Category::gradients,
                                   kernels::parameter_type(builder.dtype), {in, width_});
     for (std::size_t i = 0; i < specs.size(); ++i) add_output(builder, specs[i], outputs_[i]);
+    x_.layer = t1_.layer = specs[0].name;
   }
 
   int outputs() const override { return static_cast<int>(outputs_.size()); }
@@ -60,6 +61,19 @@ class TtLinear final : public Linear {
   }
 
   void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) override {
+    Tensor x = x_->value(pass.walk);
+    backward_of(pass, sink, dy, x, dx, accumulate_dx);
+    pass.walk.drop(x);
+  }
+
+  Tensor backward_replacing(Pass& pass, Sink& sink, Tensor* dy, std::int64_t) override {
+    Tensor x = x_->value(pass.walk);
+    backward_of(pass, sink, dy, x, x, false);
+    return x;
+  }
+
+ private:
+  void backward_of(Pass& pass, Sink& sink, Tensor* dy, const Tensor& x, const Tensor& dx, bool accumulate_dx) {
     Tensor t1 = t1_->value(pass.walk);
     const std::int64_t tokens = t1.shape[0];
     Tensor u1 = pass.walk.make("u1", {tokens, width_});
@@ -68,7 +82,6 @@ class TtLinear final : public Linear {
     call.t1 = t1.data, call.left = factors_[left_].data, call.activation = activation_;
     call.u1 = u1.data, call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
     call.outputs = outputs();
-    Tensor x = x_->value(pass.walk);
     call.x = x.data, call.ldx = in_, call.d_left = step_gradients_[d_left_].data;
     Tensor d_bias[kernels::max_outputs];
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
@@ -81,11 +94,9 @@ class TtLinear final : public Linear {
     pass.walk.run_chosen(pass.backend().tt_linear_backward, call);
     release(pass, sink, dy, d_bias);
     pass.walk.drop(t1);
-    pass.walk.drop(x);
     pass.walk.drop(u1);
   }
 
- private:
   struct Output {
     std::int64_t out, rank, offset;
     Parameter* bias;
@@ -155,7 +166,7 @@ class TtLinear final : public Linear {
   plan::Slab& step_gradients_;
   std::vector<Output> outputs_;
   int left_ = -1, d_left_ = -1;
-  SavedPtr x_, t1_;
+  Slot x_, t1_;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ Arena::Arena(const kernels::Backend& backend, std::size_t bytes, const char* wha
   data_ = backend.memory.allocate(bytes);
   if (!data_)
     fail_run(
-        "[memory] {} needs {:.1f} MiB on {} and there is not enough; use a smaller --batch or --seq, or --recompute "
+        "[memory] {} needs {:.1f} MiB on {} and there is not enough; use a smaller --batch or --seq, or --activations "
         "block",
         what, static_cast<double>(bytes) / (1 << 20), backend.name);
 }

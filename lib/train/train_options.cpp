@@ -5,6 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/engine/evaluate.h"
+#include "lib/layers/activations/policy.h"
 
 namespace comera::train {
 namespace {
@@ -57,13 +58,6 @@ constexpr double none = std::numeric_limits<double>::infinity();
 std::optional<Period> period_of(const OptionValues& values, const char* name) {
   if (!values.has(name)) return std::nullopt;
   return values.period(name);
-}
-
-layers::Recompute recompute_of(const OptionValues& values) {
-  const std::string& recompute = values.text("recompute");
-  return recompute == "block"   ? layers::Recompute::block
-         : recompute == "cheap" ? layers::Recompute::cheap
-                                : layers::Recompute::none;
 }
 
 OptimizerOptions optimizer_options(const OptionValues& values) {
@@ -187,6 +181,28 @@ std::vector<Option> data_options() {
   return rows;
 }
 
+Option activations_option(const char* group) {
+  return {.name = "activations",
+          .type = OptionType::list,
+          .group = group,
+          .help =
+              "how values are kept for the backward pass: keep; cheap or block, computed again; int8 or int4, integer "
+              "copies (-stochastic: rounded without bias); GLOB=POLICY for layers by name",
+          .metavar = "[GLOB=]POLICY,...",
+          .result_relevant = true,
+          .relevant_part = layers::approximate_part,
+          .default_words = "keep",
+          .suggested = {"keep", "cheap", "block", "int8", "int4"},
+          .synonyms = {"gradient-checkpointing", "activation-checkpointing", "recompute"},
+          .earlier_name = "recompute"};
+}
+
+void read_activations(const OptionValues& values, engine::EngineOptions& options) {
+  const layers::Activations activations = layers::parse_activations(values.list("activations"));
+  options.recompute = activations.recompute;
+  if (!activations.rules.empty()) options.keeper = std::make_shared<layers::RuledKeeper>(activations);
+}
+
 std::vector<Option> training_options() {
   const kernels::AdamwScalars adamw;
   const char* g = "Training";
@@ -212,9 +228,7 @@ std::vector<Option> training_options() {
       number(g, "epsilon", format_real(adamw.epsilon).c_str(), 0, 1, "added to AdamW's denominator"),
       also(number(g, "clip", "1", 0, none, "limit of the norm of all gradients; 0: no clipping"),
            {"max-grad-norm", "gradient-clipping", "grad-clip"}),
-      also(choice(g, "recompute", "none", {"none", "cheap", "block"},
-                  "activations to recompute in the backward pass to save memory"),
-           {"gradient-checkpointing", "activation-checkpointing"}),
+      activations_option(g),
       row(g, "eval-every", OptionType::period, "",
           "steps (500), epochs (1e) or time (20m) between evaluations; the end is always evaluated"),
       count(g, "patience", "0", 0, "stop after this many evaluations without improvement; 0: never"),
@@ -222,7 +236,6 @@ std::vector<Option> training_options() {
              "measure that selects the best model (automatic: accuracy for classify, else loss; spearman: rank "
              "correlation, for regression)"),
       free(count(g, "log-every", "10", 1, "steps between reports"))};
-  rows[15].result_relevant = false;
   rows[16].default_words = "at the end only";
   return rows;
 }
@@ -306,7 +319,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.rate_cores = values.real("lr-cores");
   options.rate_ranks = values.real("lr-ranks");
   options.schedule = schedule_of(values);
-  options.engine.recompute = recompute_of(values);
+  read_activations(values, options.engine);
   options.optimizer = optimizer_options(values);
   options.ranks = adaptation_options(values);
   options.late_after = period_of(values, "late-after");

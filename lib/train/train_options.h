@@ -51,6 +51,10 @@ struct TrainOptions {
 // Throws InputError if values contradict each other.
 TrainOptions train_options(const OptionValues& values);
 
+// --activations: how values are kept for the backward pass.
+Option activations_option(const char* group);
+void read_activations(const OptionValues& values, engine::EngineOptions& options);
+
 // The task of --task.
 data::Task task_of(const OptionValues& values);
 Option data_format_option(const char* group);  // --data-format, a row of data_options()

@@ -109,7 +109,7 @@ std::string Trainer::what_fits(std::size_t free) const {
   };
   options.recompute = layers::Recompute::block;
   if (options_.engine.recompute != layers::Recompute::block && fits(options_.batch))
-    return "with --recompute block it fits";
+    return "with --activations block it fits";
   options.recompute = options_.engine.recompute;
   for (std::int64_t batch = options_.batch / 2; batch > 0; batch /= 2)
     if (fits(batch))

@@ -39,13 +39,14 @@ DecoderBlock::DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64
       wide_(spec.heads * spec.head_size),
       intermediate_(spec.intermediate),
       qkv_(linears(builder, spec, index, spec.hidden, attention_inputs(spec))),
-      attention_(builder, {spec.heads, spec.key_heads, spec.head_size, spec.attention_dropout}),
+      attention_(builder, Names::layer(index, "self_attn"),
+                 {spec.heads, spec.key_heads, spec.head_size, spec.attention_dropout}),
       projection_(linears(builder, spec, index, wide_, {{Names::output, spec.hidden}})),
       middle_(builder, Names::layer(index, Names::middle_norm), spec.hidden,
               {kernels::NormKind::rms, spec.epsilon, 0, 0}),
       gate_up_(linears(builder, spec, index, spec.hidden,
                        {{Names::gate, spec.intermediate}, {Names::up, spec.intermediate}})),
-      gated_(Activation::silu),
+      gated_(Names::layer(index, "mlp"), Activation::silu),
       down_(linears(builder, spec, index, spec.intermediate, {{Names::down, spec.hidden}})),
       output_(builder, output_norm_name(spec, index), spec.hidden, {kernels::NormKind::rms, spec.epsilon, 0, 0}) {}
 
@@ -98,8 +99,7 @@ void DecoderBlock::attention_backward(Pass& pass, Sink& sink, Tensor d, const Te
 }
 
 void DecoderBlock::feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx) {
-  Tensor d_gated = pass.walk.make("d_gated", {pass.tokens(), intermediate_});
-  down_.backward(pass, sink, &d, d_gated, false);
+  Tensor d_gated = down_.backward_replacing(pass, sink, d, intermediate_);
   Tensor d_gate_up[2];
   gated_.backward(pass, d_gated, d_gate_up[0], d_gate_up[1]);
   gate_up_.backward(pass, sink, d_gate_up, dx, false);

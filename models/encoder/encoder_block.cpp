@@ -33,7 +33,8 @@ EncoderBlock::EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64
       hidden_(spec.hidden),
       intermediate_(spec.intermediate),
       qkv_(query_key_value(builder, spec, EncoderNames(spec), index)),
-      attention_(builder, {spec.heads, spec.heads, spec.hidden / spec.heads, spec.attention_dropout}),
+      attention_(builder, EncoderNames(spec).layer(index, "attention.self"),
+                 {spec.heads, spec.heads, spec.hidden / spec.heads, spec.attention_dropout}),
       projection_(linear(builder, spec, EncoderNames(spec).layer(index, "attention.output.dense"), spec.hidden,
                          spec.hidden, Activation::none)),
       middle_(builder, EncoderNames(spec).layer(index, EncoderNames(spec).middle_norm), spec.hidden,
@@ -86,8 +87,7 @@ void EncoderBlock::attend_backward(Pass& pass, Sink& sink, Tensor d, const Tenso
 }
 
 void EncoderBlock::feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx, bool accumulate) {
-  Tensor d_hidden = pass.walk.make("d_hidden", {d.elements() / hidden_, intermediate_});
-  down_.backward(pass, sink, &d, d_hidden, false);
+  Tensor d_hidden = down_.backward_replacing(pass, sink, d, intermediate_);
   up_.backward(pass, sink, &d_hidden, dx, accumulate);
 }
 

@@ -17,7 +17,7 @@ std::vector<io::ModelFolder::Entry> entries_of(const io::ComeraBlock& block) {
   std::vector<io::ModelFolder::Entry> entries;
   for (const io::ChainSpec& chain : block.chains)
     for (const io::ChainPart& part : io::parts_of(chain)) {
-      const bool indices = part.kind == io::ChainPart::Kind::indices;
+      const bool indices = part.role == io::ChainPart::Role::indices;
       entries.push_back({{part.name, indices ? io::StoredType::I32 : io::StoredType::F32, part.shape, 0, 0}, 0});
     }
   std::sort(entries.begin(), entries.end(),

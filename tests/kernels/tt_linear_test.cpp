@@ -18,7 +18,8 @@ struct Shape {
   Activation activation = Activation::none;
   bool saves_pre = true, accumulate_dx = false, wants_dx = true, recompute = false, full = false;
   std::int64_t gap = 0;
-  bool gives_x = false;  // passed to the backward
+  bool gives_x = false;   // passed to the backward
+  bool in_place = false;  // dx replaces x
   Path path = Path::automatic;
 
   std::int64_t width() const { return width_of(outputs); }
@@ -28,7 +29,7 @@ struct Shape {
       text += " N=" + std::to_string(o.out) + " R=" + std::to_string(o.rank) + (o.bias ? "" : " no bias");
     return text + " " + name_of(activation) + (saves_pre ? "" : " pre from T1") + (accumulate_dx ? " accumulate" : "") +
            (wants_dx ? "" : " no dx") + (recompute ? " y again" : "") + (gap ? " gaps" : "") +
-           (gives_x ? " with x" : "") +
+           (gives_x ? " with x" : "") + (in_place ? " in place" : "") +
            (path == Path::fused     ? " fused"
             : path == Path::library ? " library"
                                     : "");
@@ -67,7 +68,7 @@ TtLinearBackward backward_of(const Shape& s, Run& r) {
   a.t1 = r.in("t1"), a.left = r.in("left"), a.u1 = r.out("u1"), a.lddx = s.in + s.gap,
   a.accumulate_dx = s.accumulate_dx;
   if (s.wants_dx) a.dx = r.out("d_x");
-  if (s.gives_x) a.x = r.in("x"), a.ldx = s.in + s.gap, a.d_left = r.out("d_left");
+  if (s.gives_x) a.x = s.in_place ? a.dx : r.in("x"), a.ldx = s.in + s.gap, a.d_left = r.out("d_left");
   a.outputs = static_cast<int>(s.outputs.size()), a.path = s.path;
   describe_outputs(s, r, a.output);
   for (int i = 0; i < a.outputs; ++i) {
@@ -88,7 +89,7 @@ Product left_gradient_of(const Shape& s, Run& r) {
 }
 
 // Columns of the wide left factor and rows of a right factor that pad the rank are zero.
-void add_halves(Case& c, const Shape& s) {
+void add_factors(Case& c, const Shape& s) {
   c.data("left", s.in, s.width(), 0, 0.5).data("d_left", s.in, s.width());
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < s.outputs.size(); ++i) {
@@ -122,7 +123,8 @@ Case layer(const Shape& s) {
   c.full = s.full;
   c.data("x", s.tokens, s.in, s.in + s.gap).empty("t1", s.tokens, s.width()).empty("u1", s.tokens, s.width());
   s.accumulate_dx ? c.data("d_x", s.tokens, s.in, s.in + s.gap) : c.empty("d_x", s.tokens, s.in, s.in + s.gap);
-  add_halves(c, s);
+  if (s.in_place) c.tensor("d_x").start = c.tensor("x").start;
+  add_factors(c, s);
   add_outputs(c, s);
   c.forward = [s](Run& r) {
     r.call(&Backend::tt_linear_forward, [&] { return forward_of(s, r, false); });
@@ -143,6 +145,14 @@ Case layer(const Shape& s) {
 void add_cases_of(Path path, std::vector<Case>& cases) {
   cases.push_back(layer(
       {.tokens = 37, .in = 24, .outputs = {{40, 17}, {8, 0}, {32, 40, false}}, .accumulate_dx = true, .path = path}));
+  cases.push_back(layer({.tokens = 150,
+                         .in = 200,
+                         .outputs = {{40, 17}},
+                         .activation = Activation::gelu,
+                         .saves_pre = false,
+                         .gives_x = true,
+                         .in_place = true,
+                         .path = path}));
   cases.push_back(layer({.tokens = 70,
                          .in = 32,
                          .outputs = {{40, 17}},
@@ -166,6 +176,14 @@ void add_cases_of(Path path, std::vector<Case>& cases) {
                          .activation = Activation::gelu,
                          .saves_pre = false,
                          .gives_x = true,
+                         .path = path}));
+  cases.push_back(layer({.tokens = 150,
+                         .in = 200,
+                         .outputs = {{40, 17}},
+                         .activation = Activation::gelu,
+                         .saves_pre = false,
+                         .gives_x = true,
+                         .in_place = true,
                          .path = path}));
   cases.push_back(layer({.tokens = 70,
                          .in = 32,

@@ -78,7 +78,7 @@ class Norm final : public Layer {
 
 class Gate final : public Layer {
  public:
-  explicit Gate(layers::Builder&) : gated_(kernels::Activation::silu) {}
+  explicit Gate(layers::Builder&) : gated_("gate", kernels::Activation::silu) {}
   std::vector<std::int64_t> inputs() const override { return {4, 4}; }
   Tensors forward(Pass& pass, Tensors& x) override { return {gated_.forward(pass, x[0], x[1]).tensor}; }
   Tensors backward(Pass& pass, layers::Sink&, Tensors& dy) override {
@@ -94,7 +94,7 @@ class Gate final : public Layer {
 // Two query heads share one key head.
 class Heads final : public Layer {
  public:
-  explicit Heads(layers::Builder& builder) : attention_(builder, {2, 1, 3, 0}) {}
+  explicit Heads(layers::Builder& builder) : attention_(builder, "heads", {2, 1, 3, 0}) {}
   std::vector<std::int64_t> inputs() const override { return {6, 3, 3}; }
   Tensors forward(Pass& pass, Tensors& x) override {
     return {attention_.forward(pass, x[0], x[1], x[2], {}, {}).tensor};

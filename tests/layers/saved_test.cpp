@@ -7,8 +7,8 @@
 
 using namespace comera;
 using layers::Recompute;
-using layers::SavedPtr;
 using layers::SavePolicy;
+using layers::Slot;
 using layers::Tensor;
 using layers::Use;
 using layers::Walk;
@@ -36,7 +36,7 @@ struct Counting final : layers::Producer {
 TEST_CASE("a kept value outlives its maker's reference and is read several times") {
   walk_twice(DType::f64, [](Walk& walk) {
     const SavePolicy policy(Recompute::none);
-    SavedPtr slot;
+    Slot slot;
     Tensor x = walk.make("x", {2, 2});
     fill(walk, x, 1);
     policy.take(walk, x, Use::value, slot);
@@ -53,7 +53,7 @@ TEST_CASE("a kept value outlives its maker's reference and is read several times
 
 TEST_CASE("a product is X^T G of the kept value") {
   walk_twice(DType::f64, [](Walk& walk) {
-    SavedPtr slot;
+    Slot slot;
     Tensor x = walk.make("x", {3, 2}), g = walk.make("g", {3, 1}), result = walk.make("result", {2, 1});
     fill(walk, x, 1);  // 1 2 | 3 4 | 5 6
     fill(walk, g, 1);  // 1 2 3
@@ -75,13 +75,13 @@ TEST_CASE("a value with a producer is computed again where the policy recomputes
     Counting producer;
     walk_twice(DType::f64, [&](Walk& walk) {
       const SavePolicy policy(recompute);
-      SavedPtr outside, inside;
+      Slot outside, inside;
       Tensor x = walk.make("x", {2, 2});
       fill(walk, x, 10);
       policy.save(walk, {x, &producer}, Use::value, outside);
       policy.inside_block().save(walk, {x, &producer}, Use::value, inside);
       walk.drop(x);
-      for (SavedPtr* slot : {&outside, &inside}) {
+      for (Slot* slot : {&outside, &inside}) {
         Tensor numbers = (*slot)->value(walk);
         if (walk.computes()) CHECK(static_cast<double*>(numbers.data)[1] == 11);
         walk.drop(numbers);
@@ -96,24 +96,24 @@ TEST_CASE("evaluation and a forward that runs again keep nothing") {
   for (const SavePolicy& policy : {SavePolicy(Recompute::none, false), SavePolicy(Recompute::block).discarding()}) {
     CHECK_FALSE(policy.saves());
     walk_twice(DType::f64, [&](Walk& walk) {
-      SavedPtr slot;
+      Slot slot;
       Tensor x = walk.make("x", {2, 2});
       policy.save(walk, {x, nullptr}, Use::value, slot);
       policy.take(walk, x, Use::value, slot);
-      CHECK(slot == nullptr);
+      CHECK(slot.saved == nullptr);
     });
   }
   CHECK(SavePolicy(Recompute::block).discarding().training());
 }
 
 TEST_CASE("a step at a known shape reuses the object in the slot") {
-  SavedPtr slot;
+  Slot slot;
   const layers::Saved* first = nullptr;
   walk_twice(DType::f64, [&](Walk& walk) {
     Tensor x = walk.make("x", {2, 2});
     SavePolicy(Recompute::none).take(walk, x, Use::value, slot);
-    if (first) CHECK(slot.get() == first);
-    first = slot.get();
+    if (first) CHECK(slot.saved.get() == first);
+    first = slot.saved.get();
     slot->release(walk);
   });
 }

@@ -40,18 +40,18 @@ class Bf16Copy final : public layers::Saved {
 
 class Bf16Keeper final : public layers::Keeper {
  public:
-  void keep(Walk& walk, const Tensor& tensor, layers::Use use, layers::SavedPtr& slot) const override {
+  void keep(Walk& walk, const Tensor& tensor, layers::Use use, layers::Slot& slot) override {
     ++asked[static_cast<int>(use)];
-    slot = std::make_unique<Bf16Copy>(walk, tensor);
+    slot.saved = std::make_unique<Bf16Copy>(walk, tensor);
   }
-  mutable int asked[2] = {};
+  int asked[2] = {};
 };
 
-std::unique_ptr<Engine> trained(const layers::Keeper& keeper, int steps, layers::Recompute recompute) {
+std::unique_ptr<Engine> trained(const std::shared_ptr<layers::Keeper>& keeper, int steps, layers::Recompute recompute) {
   const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
   auto engine = std::make_unique<Engine>(
       machine, toy::factory(DType::f32),
-      engine::EngineOptions{.recompute = recompute, .update = train::optimizer(), .keeper = &keeper});
+      engine::EngineOptions{.recompute = recompute, .update = train::optimizer(), .keeper = keeper});
   engine->allocate();
   engine->weights().initialise(11);
   const data::Batch batch = toy::batch(0, 16);
@@ -70,12 +70,12 @@ std::unique_ptr<Engine> trained(const layers::Keeper& keeper, int steps, layers:
 TEST_CASE("a keeper of bf16 copies trains a whole model, through a removal of ranks") {
   for (const layers::Recompute recompute : {layers::Recompute::none, layers::Recompute::cheap}) {
     const data::Batch dev = toy::batch(1000, 32);
-    const Bf16Keeper rounding;
-    const auto exact = trained(layers::exact_keeper(), 30, recompute), rounded = trained(rounding, 30, recompute);
-    const auto start = trained(layers::exact_keeper(), 0, recompute);
+    const auto rounding = std::make_shared<Bf16Keeper>();
+    const auto exact = trained(nullptr, 30, recompute), rounded = trained(rounding, 30, recompute);
+    const auto start = trained(nullptr, 0, recompute);
     // Every layer requests its values from the policy, dense products separately.
-    CHECK(rounding.asked[static_cast<int>(layers::Use::value)] > 0);
-    CHECK(rounding.asked[static_cast<int>(layers::Use::product)] > 0);
+    CHECK(rounding->asked[static_cast<int>(layers::Use::value)] > 0);
+    CHECK(rounding->asked[static_cast<int>(layers::Use::product)] > 0);
     CHECK(rounded->model().parameters().rank_entries() < start->model().parameters().rank_entries());
     const double before = start->evaluate(dev).loss, a = exact->evaluate(dev).loss, b = rounded->evaluate(dev).loss;
     CHECK(a < before);

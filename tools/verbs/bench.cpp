@@ -42,26 +42,21 @@ report::Json settings_of(const OptionValues& values, const OpenMachine& open, co
   return json;
 }
 
-layers::Recompute recompute_of(const std::string& word) {
-  return word == "block"   ? layers::Recompute::block
-         : word == "cheap" ? layers::Recompute::cheap
-                           : layers::Recompute::none;
-}
-
 report::BenchReport bench_model(const OptionValues& values, const plan::Machine& machine,
                                 const report::BenchOptions& options) {
   models::DataFacts facts;
   facts.task = train::task_of(values);
   facts.max_length = options.length;
   const models::ModelSpec spec = models::spec_from_options(values, facts);
-  engine::Engine engine(machine, models::factory_of(spec, machine.dtype),
-                        {.recompute = recompute_of(values.text("recompute")), .update = train::optimizer()});
+  engine::EngineOptions how{.update = train::optimizer()};
+  train::read_activations(values, how);
+  engine::Engine engine(machine, models::factory_of(spec, machine.dtype), how);
   report::BenchReport report;
   report.rows = report::time_steps(engine, models::common(spec).task, models::common(spec).vocabulary,
                                    static_cast<std::int64_t>(models::common(spec).labels.size()), options);
   report.settings["task"] = values.text("task");
   report.settings["dropout"] = models::common(spec).dropout;
-  report.settings["recompute"] = values.text("recompute");
+  report.settings["activations"] = values.canonical("activations");
   report.settings["parameters"] = engine.model().parameters().count();
   return report;
 }
@@ -138,12 +133,7 @@ std::vector<Option> bench_options() {
            .group = "Work",
            .help = "time look-ups in one word table of this size, batch x seq ids",
            .metavar = "ROWSxCOLUMNS"},
-          {.name = "recompute",
-           .type = OptionType::choice,
-           .default_text = "none",
-           .group = "Work",
-           .help = "activations to recompute in the backward pass",
-           .choices = {"none", "cheap", "block"}},
+          train::activations_option("Work"),
           {.name = "warmup",
            .type = OptionType::integer,
            .default_text = "2",

@@ -60,6 +60,14 @@ inline F round(F a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_IN
 inline I as_int(F a) { return {_mm512_castps_si512(a.v)}; }
 inline F as_float(I a) { return {_mm512_castsi512_ps(a.v)}; }
 inline I to_int(F a) { return {_mm512_cvtps_epi32(a.v)}; }
+inline I truncated(F a) { return {_mm512_cvttps_epi32(a.v)}; }
+// A lane per byte, for values of 0 to 255.
+inline I load_bytes(const std::uint8_t* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline void store_bytes(std::uint8_t* p, I a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+}
 inline F to_float(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline I operator&(I a, I b) { return {_mm512_and_si512(a.v, b.v)}; }
 inline I operator|(I a, I b) { return {_mm512_or_si512(a.v, b.v)}; }
@@ -155,6 +163,14 @@ inline F round(F a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _
 inline I as_int(F a) { return {_mm256_castps_si256(a.v)}; }
 inline F as_float(I a) { return {_mm256_castsi256_ps(a.v)}; }
 inline I to_int(F a) { return {_mm256_cvtps_epi32(a.v)}; }
+inline I truncated(F a) { return {_mm256_cvttps_epi32(a.v)}; }
+inline I load_bytes(const std::uint8_t* p) {
+  return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
+}
+inline void store_bytes(std::uint8_t* p, I a) {
+  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+}
 inline F to_float(I a) { return {_mm256_cvtepi32_ps(a.v)}; }
 inline I operator&(I a, I b) { return {_mm256_and_si256(a.v, b.v)}; }
 inline I operator|(I a, I b) { return {_mm256_or_si256(a.v, b.v)}; }

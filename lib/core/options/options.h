@@ -48,6 +48,8 @@ struct Option {
   std::string metavar = {};  // name of the value in help; "": derived from the type
   std::vector<std::string> choices = {};
   bool result_relevant = false;  // changes the result: a resume with another value is refused (changed_options)
+  // The part of a value that changes the result; null: all of it.
+  std::string (*relevant_part)(const std::string& canonical) = nullptr;
   char short_name = 0;
   double minimum = -std::numeric_limits<double>::infinity();  // of integer and real, inclusive
   double maximum = std::numeric_limits<double>::infinity();
@@ -59,6 +61,7 @@ struct Option {
   bool in_dump = true;                      // false: controls the call itself (--help, --config). In no file
   std::vector<std::string> suggested = {};  // values that completion offers; other values are valid too
   std::vector<std::string> synonyms = {};   // names in other programs, without dashes, for "did you mean"
+  std::string earlier_name = {};            // in files of earlier versions
   FileUse files = FileUse::by_type;
 };
 

@@ -87,6 +87,13 @@ bool may_hold(TomlScope scope, const Option& option) {
   return option.in_config || (scope == TomlScope::call && option.in_dump);
 }
 
+const Option* option_in_file(const OptionTable& table, const std::string& name) {
+  if (const Option* option = table.find(name)) return option;
+  for (const Option& option : table.options())
+    if (option.earlier_name == name) return &option;
+  return nullptr;
+}
+
 std::vector<std::string> names_in(TomlScope scope, const OptionTable& table) {
   std::vector<std::string> names;
   for (const Option& option : table.options())
@@ -200,7 +207,7 @@ void apply_toml(OptionValues& values, std::string_view text, std::string_view fi
       set_positionals(values, node, where);
       continue;
     }
-    const Option* option = table.find(name);
+    const Option* option = option_in_file(table, name);
     if (option && !may_hold(scope, *option))
       fail_input("{}: this option belongs on the command line, not in a file", where);
     if (!option)

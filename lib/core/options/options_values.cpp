@@ -222,11 +222,19 @@ std::string OptionValues::canonical(std::string_view name) const {
   }
 }
 
+namespace {
+
+std::string relevant(const OptionValues& values, const Option& option) {
+  std::string text = values.canonical(option.name);
+  return option.relevant_part ? option.relevant_part(text) : text;
+}
+
+}  // namespace
+
 std::vector<std::string> changed_options(const OptionValues& before, const OptionValues& now) {
   std::vector<std::string> changed;
   for (const Option& option : now.table().options())
-    if (option.result_relevant && before.canonical(option.name) != now.canonical(option.name))
-      changed.push_back(option.name);
+    if (option.result_relevant && relevant(before, option) != relevant(now, option)) changed.push_back(option.name);
   return changed;
 }
 

@@ -6,16 +6,6 @@
 namespace comera::layers {
 namespace {
 
-// The object of that type in the slot, made if there is none.
-template <class T>
-T& object_in(SavedPtr& slot) {
-  if (auto* const there = dynamic_cast<T*>(slot.get())) return *there;
-  auto made = std::make_unique<T>();
-  T& object = *made;
-  slot = std::move(made);
-  return object;
-}
-
 class Exact final : public Saved {
  public:
   Tensor read(Walk& walk) override { return walk.keep(kept); }
@@ -25,7 +15,7 @@ class Exact final : public Saved {
 
 class ExactKeeper final : public Keeper {
  public:
-  void keep(Walk& walk, const Tensor& tensor, Use, SavedPtr& slot) const override {
+  void keep(Walk& walk, const Tensor& tensor, Use, Slot& slot) override {
     object_in<Exact>(slot).kept = walk.keep(tensor);
   }
 };
@@ -61,8 +51,8 @@ void Saved::product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor&
   walk.drop(x);
 }
 
-const Keeper& exact_keeper() {
-  static const ExactKeeper keeper;
+Keeper& exact_keeper() {
+  static ExactKeeper keeper;
   return keeper;
 }
 
@@ -78,7 +68,7 @@ SavePolicy SavePolicy::inside_block() const {
   return policy;
 }
 
-void SavePolicy::save(Walk& walk, const Value& value, Use use, SavedPtr& slot) const {
+void SavePolicy::save(Walk& walk, const Value& value, Use use, Slot& slot) const {
   if (!saves()) return;
   if (value.producer && recompute_ != Recompute::none)
     object_in<Rebuilt>(slot).producer = value.producer;
@@ -86,7 +76,7 @@ void SavePolicy::save(Walk& walk, const Value& value, Use use, SavedPtr& slot) c
     keeper_->keep(walk, value.tensor, use, slot);
 }
 
-void SavePolicy::take(Walk& walk, Tensor& tensor, Use use, SavedPtr& slot) const {
+void SavePolicy::take(Walk& walk, Tensor& tensor, Use use, Slot& slot) const {
   if (saves()) keeper_->keep(walk, tensor, use, slot);
   walk.drop(tensor);
 }

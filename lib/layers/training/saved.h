@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "lib/layers/training/sink.h"
 
@@ -60,22 +61,44 @@ class Saved {
 
   Tensor value(Walk& walk);  // read() and release()
 };
-using SavedPtr = std::unique_ptr<Saved>;
+
+// A consumer's place for one saved value.
+struct Slot {
+  std::string layer = {};  // Hugging Face name of the layer, for rules
+  std::unique_ptr<Saved> saved = {};
+
+  Saved* operator->() const { return saved.get(); }
+};
+
+// The object of type T in the slot, made if there is none. A step at a known shape finds the object of an earlier step
+// and allocates nothing.
+template <class T>
+T& object_in(Slot& slot) {
+  if (auto* const there = dynamic_cast<T*>(slot.saved.get())) return *there;
+  auto made = std::make_unique<T>();
+  T& object = *made;
+  slot.saved = std::move(made);
+  return object;
+}
 
 // Decides in which form a value is kept that is not computed again.
 class Keeper {
  public:
   virtual ~Keeper() = default;
-  // Keeps `tensor` in `slot`, which is empty or holds the object of an earlier step; a step at a known shape reuses it,
-  // so that it allocates nothing. The caller keeps its own reference to `tensor`.
-  virtual void keep(Walk& walk, const Tensor& tensor, Use use, SavedPtr& slot) const = 0;
+  // A forward begins. Random numbers of its values have the key of `scalars`, in device memory (may be null).
+  virtual void begin(const kernels::StepScalars* scalars) { static_cast<void>(scalars); }
+  // Keeps `tensor` in `slot`, which is empty or holds the object of an earlier step. The caller keeps its own reference
+  // to `tensor`.
+  virtual void keep(Walk& walk, const Tensor& tensor, Use use, Slot& slot) = 0;
+  // A step has been planned. Throws InputError if a rule of the keeper has matched no layer.
+  virtual void check_rules() const {}
 };
-const Keeper& exact_keeper();  // keeps the tensor itself
+Keeper& exact_keeper();  // keeps the tensor itself
 
 class SavePolicy {
  public:
   // `keeper` must outlive the policy.
-  explicit SavePolicy(Recompute recompute, bool training = true, const Keeper& keeper = exact_keeper())
+  explicit SavePolicy(Recompute recompute, bool training = true, Keeper& keeper = exact_keeper())
       : recompute_(recompute), training_(training), keeper_(&keeper) {}
 
   bool training() const { return training_; }  // false: evaluation, no dropout, nothing saved
@@ -87,15 +110,15 @@ class SavePolicy {
   SavePolicy inside_block() const;
 
   // Keeps the value in the caller's slot, or nothing if saves() is false. The caller keeps its own reference.
-  void save(Walk& walk, const Value& value, Use use, SavedPtr& slot) const;
+  void save(Walk& walk, const Value& value, Use use, Slot& slot) const;
   // The same, and drops the caller's reference.
-  void take(Walk& walk, Tensor& tensor, Use use, SavedPtr& slot) const;
+  void take(Walk& walk, Tensor& tensor, Use use, Slot& slot) const;
 
  private:
   Recompute recompute_;
   bool training_;
   bool discards_ = false;
-  const Keeper* keeper_;
+  Keeper* keeper_;
 };
 
 }  // namespace comera::layers

@@ -27,7 +27,7 @@ expect_exit 0
 expect_out '  memory'
 [ "$(grep -ow peak .out | wc -l)" = 1 ] || fail 'one column is called peak'
 [ "$joules" = True ] || ! head -n 1 .out | grep -qw J || fail 'no empty column of joules'
-run "$COMERA" bench "${small[@]}" --task mlm --format md --recompute block
+run "$COMERA" bench "${small[@]}" --task mlm --format md --activations block
 expect_exit 0
 expect_out '^\| step '
 expect_err '^blas +OpenBLAS'

@@ -1,0 +1,92 @@
+#include "lib/layers/activations/quantised.h"
+
+#include <vector>
+
+#include "kernels/group_codes.h"
+
+namespace comera::layers {
+namespace {
+
+struct Copy {
+  kernels::GroupCodes codes_of;
+  Shape shape;
+  Tensor codes, ranges;
+};
+
+class QuantisedCopy final : public Saved {
+ public:
+  Tensor read(Walk& walk) override {
+    Tensor x = walk.make("restored", copy.shape);
+    walk.run(walk.backend().group_restore,
+             kernels::GroupRestore{.shape = copy.codes_of,
+                                   .codes = static_cast<const std::uint8_t*>(copy.codes.data),
+                                   .ranges = static_cast<const std::uint16_t*>(copy.ranges.data),
+                                   .x = x.data});
+    return x;
+  }
+  void release(Walk& walk) override {
+    walk.drop(copy.codes);
+    walk.drop(copy.ranges);
+  }
+  Copy copy;
+};
+
+class QuantisedKeeper final : public Keeper {
+ public:
+  explicit QuantisedKeeper(const QuantisedSettings& settings) : settings_(settings) {}
+
+  void begin(const kernels::StepScalars* scalars) override {
+    scalars_ = scalars;
+    made_.clear();
+  }
+
+  void keep(Walk& walk, const Tensor& tensor, Use, Slot& slot) override {
+    Copy& copy = object_in<QuantisedCopy>(slot).copy;
+    // Numbers of tensors are unique within a forward and its backward.
+    for (const Made& made : made_)
+      if (made.tensor == tensor.id) {
+        copy = made.copy;
+        walk.keep(copy.codes), walk.keep(copy.ranges);
+        return;
+      }
+    copy = quantised(walk, tensor);
+    made_.push_back({tensor.id, copy});
+  }
+
+ private:
+  struct Made {
+    int tensor;
+    Copy copy;
+  };
+
+  Copy quantised(Walk& walk, const Tensor& tensor) const {
+    const std::int64_t columns = tensor.shape[tensor.shape.dims() - 1];
+    Copy copy{.codes_of = {tensor.elements() / columns, columns, settings_.bits},
+              .shape = tensor.shape,
+              .codes = {},
+              .ranges = {}};
+    const kernels::GroupCodes& codes = copy.codes_of;
+    copy.codes = walk.make("codes", {codes.rows, codes.row_bytes()}, DType::u8);
+    copy.ranges = walk.make("ranges", {codes.rows, codes.groups(), 2}, DType::bf16);
+    walk.run(walk.backend().group_quantise,
+             kernels::GroupQuantise{.shape = codes,
+                                    .x = tensor.data,
+                                    .codes = static_cast<std::uint8_t*>(copy.codes.data),
+                                    .ranges = static_cast<std::uint16_t*>(copy.ranges.data),
+                                    .scalars = settings_.stochastic ? scalars_ : nullptr,
+                                    .site = static_cast<std::uint32_t>(made_.size())});
+    return copy;
+  }
+
+  QuantisedSettings settings_;
+  const kernels::StepScalars* scalars_ = nullptr;
+  std::vector<Made> made_;  // of the current forward
+};
+
+}  // namespace
+
+std::unique_ptr<Keeper> make_quantised_keeper(const QuantisedSettings& settings) {
+  return std::make_unique<QuantisedKeeper>(settings);
+}
+
+}  // namespace comera::layers

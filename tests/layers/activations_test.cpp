@@ -1,0 +1,143 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <random>
+
+#include "lib/core/error.h"
+#include "lib/layers/activations/policy.h"
+#include "lib/layers/activations/quantised.h"
+#include "lib/tt/matrix.h"
+#include "tests/layers/walks.h"
+
+using namespace comera;
+using layers::Activations;
+using layers::Recompute;
+using layers::Slot;
+using layers::Tensor;
+using layers::Use;
+using layers::Walk;
+
+namespace {
+
+// A matrix through a copy of these settings and back, by the reference in f32.
+tt::Matrix restored(const tt::Matrix& x, const layers::QuantisedSettings& settings) {
+  tt::Matrix result(x.rows, x.columns);
+  const auto keeper = layers::make_quantised_keeper(settings);
+  walk_twice(DType::f32, [&](Walk& walk) {
+    keeper->begin(nullptr);
+    Slot slot;
+    Tensor tensor = walk.make("x", {x.rows, x.columns});
+    auto* numbers = static_cast<float*>(tensor.data);
+    if (walk.computes()) std::copy(x.values.begin(), x.values.end(), numbers);
+    keeper->keep(walk, tensor, Use::value, slot);
+    walk.drop(tensor);
+    Tensor back = slot->value(walk);
+    if (walk.computes()) std::copy_n(static_cast<const float*>(back.data), result.values.size(), result.values.begin());
+    walk.drop(back);
+  });
+  return result;
+}
+
+tt::Matrix normal_matrix(std::int64_t rows, std::int64_t columns, std::mt19937& random) {
+  std::normal_distribution<double> normal;
+  tt::Matrix a(rows, columns);
+  for (double& value : a.values) value = normal(random);
+  return a;
+}
+
+// The gradients of the three input cores of a TT layer of 12 * 8 * 8 inputs with ranks 12, 30, 30, from the gradient of
+// its left factor [768, 30].
+std::vector<tt::Matrix> core_gradients(const tt::Matrix& first, const tt::Matrix& second, const tt::Matrix& third,
+                                       const tt::Matrix& d_left) {
+  const tt::Matrix two = tt::reshaped(tt::multiply(first, second), 96, 30);  // [(i1 i2), r2]
+  const tt::Matrix d_two = tt::multiply_nt(tt::reshaped(d_left, 96, 8 * 30), tt::reshaped(third, 30, 8 * 30));
+  return {tt::multiply_nt(tt::reshaped(d_two, 12, 8 * 30), second),
+          tt::multiply_tn(first, tt::reshaped(d_two, 12, 8 * 30)),
+          tt::multiply_tn(two, tt::reshaped(d_left, 96, 8 * 30))};
+}
+
+double largest_error(const std::vector<tt::Matrix>& exact, const std::vector<tt::Matrix>& found) {
+  double largest = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i)
+    largest =
+        std::max(largest, std::sqrt(tt::squared_norm(tt::difference(exact[i], found[i])) / tt::squared_norm(exact[i])));
+  return largest;
+}
+
+}  // namespace
+
+// 1,024 tokens of 768 features of equal variance, and output gradients that are a linear function of them with noise.
+TEST_CASE("copies: gradients of TT cores are within .005 of the exact ones in int8, within .08 in int4") {
+  std::mt19937 random(5);
+  const tt::Matrix x = normal_matrix(1024, 768, random), first = normal_matrix(12, 12, random),
+                   second = normal_matrix(12, 8 * 30, random), third = normal_matrix(30 * 8, 30, random);
+  tt::Matrix u = tt::multiply(x, normal_matrix(768, 30, random));  // U1 = dY B^T
+  tt::add(u, normal_matrix(1024, 30, random));
+  const auto gradients = [&](const tt::Matrix& inputs) {
+    return core_gradients(first, second, third, tt::multiply_tn(inputs, u));
+  };
+  const std::vector<tt::Matrix> exact = gradients(x);
+  CHECK(largest_error(exact, gradients(restored(x, {8, false}))) <= 0.005);
+  CHECK(largest_error(exact, gradients(restored(x, {4, false}))) <= 0.08);
+}
+
+TEST_CASE("copies: all consumers of a tensor share one copy, which the last one frees") {
+  const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
+  plan::Plan recorded;
+  Walk walk(machine, recorded);
+  const auto keeper = layers::make_quantised_keeper({});
+  keeper->begin(nullptr);
+  Slot slots[3];
+  Tensor x = walk.make("x", {4, 64}), y = walk.make("y", {4, 64});
+  keeper->keep(walk, x, Use::value, slots[0]);
+  keeper->keep(walk, y, Use::value, slots[1]);
+  keeper->keep(walk, x, Use::product, slots[2]);
+  walk.drop(x);
+  walk.drop(y);
+  for (Slot& slot : slots) slot->release(walk);
+  walk.end();  // throws if a tensor is still held
+  std::size_t copies = 0;
+  for (const plan::PlannedTensor& tensor : recorded.tensors) copies += tensor.name == "codes";
+  CHECK(copies == 2);
+}
+
+TEST_CASE("activations: words become rules, and the last one that matches counts") {
+  const Activations activations = layers::parse_activations({"cheap", "int8", "*.attention.*=int4", "*.3.*=keep"});
+  CHECK(activations.recompute == Recompute::cheap);
+  REQUIRE(activations.rules.size() == 3);
+  layers::RuledKeeper keeper(activations);
+  const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
+  plan::Plan recorded;
+  Walk walk(machine, recorded);
+  keeper.begin(nullptr);
+  const auto bytes_of_copy = [&](const std::string& layer) {
+    Slot slot{.layer = layer};
+    Tensor x = walk.make("x", {1, 64});
+    const std::size_t before = recorded.tensors.size();
+    keeper.keep(walk, x, Use::value, slot);
+    walk.drop(x);
+    slot->release(walk);
+    return recorded.tensors.size() > before ? recorded.tensors[before].bytes : 0;
+  };
+  CHECK(bytes_of_copy("layer.0.output.dense") == 64);
+  CHECK(bytes_of_copy("layer.0.attention.self") == 32);
+  CHECK(bytes_of_copy("layer.3.attention.self") == 0);
+  CHECK_NOTHROW(keeper.check_rules());
+}
+
+TEST_CASE("activations: words that make no sense are refused with the words that do") {
+  CHECK_THROWS_WITH(layers::parse_activations({"int7"}), Catch::Contains("there is no policy 'int7'") &&
+                                                             Catch::Contains("did you mean int") &&
+                                                             Catch::Contains("int4-stochastic"));
+  CHECK_THROWS_WITH(layers::parse_activations({"*.dense=block"}),
+                    Catch::Contains("'block' is for all layers") && Catch::Contains("leave out '*.dense='"));
+  layers::RuledKeeper keeper(layers::parse_activations({"nothing*=int8"}));
+  CHECK_THROWS_WITH(keeper.check_rules(), Catch::Contains("nothing*=int8: no layer of the model matches"));
+}
+
+TEST_CASE("activations: recomputation does not change a result, copies do") {
+  CHECK(layers::approximate_part("").empty());
+  CHECK(layers::approximate_part("none").empty());  // in recipes of 0.1.0
+  CHECK(layers::approximate_part("cheap") == layers::approximate_part("block,keep"));
+  CHECK(layers::approximate_part("cheap,int8") == layers::approximate_part("int8"));
+  CHECK(layers::approximate_part("int8") != layers::approximate_part("int4"));
+}
