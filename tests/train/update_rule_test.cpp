@@ -13,14 +13,16 @@ using layers::Walk;
 
 namespace {
 
-constexpr double rate = 0.003, momentum = 0.9;
+constexpr double momentum = 0.9;
 
-// Plain SGD with momentum: v <- momentum v + g, w <- w - rate v.
+// Plain SGD with momentum: v <- momentum v + g, w <- w - rate v. The rate is a scalar of the step.
 class MomentumUpdate final : public engine::WeightUpdate {
  public:
   MomentumUpdate(engine::Weights& weights, const layers::Sink& sink) : weights_(weights), sink_(sink) {}
 
-  void run(Walk& walk, layers::StepState*) override {
+  void run(Walk& walk, layers::StepState* state) override {
+    double rate = 0;  // on the host, where this test runs
+    if (walk.computes()) std::memcpy(&rate, state->update, sizeof rate);
     for (const Parameter& parameter : weights_.model().parameters().all()) {
       const std::int64_t count = parameter.shape.elements();
       void* velocity = weights_.state(0, parameter.index).data;
@@ -44,6 +46,10 @@ class Momentum final : public engine::UpdateRule {
   std::vector<engine::ParameterState> state() const override {
     return {{"velocity"}, {"norm", [](const Parameter&) { return Shape{1}; }}};
   }
+  std::size_t scalar_bytes() const override { return sizeof(double); }
+  void write_scalars(const engine::UpdateStep& step, std::span<std::byte> to) const override {
+    std::memcpy(to.data(), &step.rates[static_cast<int>(layers::Role::other)], to.size());
+  }
   std::unique_ptr<engine::WeightUpdate> make(engine::Weights& weights, const layers::Sink& sink) const override {
     return std::make_unique<MomentumUpdate>(weights, sink);
   }
@@ -61,7 +67,7 @@ std::unique_ptr<Engine> start() {
 void run_steps(Engine& engine, int first, int last) {
   const data::Batch batch = toy::batch(0, 16);
   for (int step = first; step < last; ++step) {
-    engine.state().scalars.step = static_cast<std::uint64_t>(step);
+    engine.begin_step(0, {.step = step, .rates = {0, 0, 0.003}});
     engine.train({&batch, 1});
   }
 }
