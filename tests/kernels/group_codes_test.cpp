@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/kernels/harness/harness.h"
+#include "tests/kernels/harness/placed.h"
 
 namespace comera::kernels::test {
 namespace {
@@ -20,32 +20,6 @@ struct Stored {
   Floats restored;
 };
 
-// A tensor in the memory of a backend.
-template <class T>
-class Placed {
- public:
-  Placed(const Column& column, const std::vector<T>& values)
-      : column_(column), bytes_(values.size() * sizeof(T)), data_(column.backend->memory.allocate(bytes_)) {
-    REQUIRE(column.backend->memory.upload(context(column), data_, values.data(), bytes_) == Status::ok);
-  }
-  Placed(const Placed&) = delete;
-  Placed& operator=(const Placed&) = delete;
-  ~Placed() { column_.backend->memory.release(data_, bytes_); }
-
-  static Context context(const Column& column) { return {DType::f32, column.stream, nullptr, 0, false, false}; }
-  T* data() const { return static_cast<T*>(data_); }
-  std::vector<T> read() const {
-    std::vector<T> values(bytes_ / sizeof(T));
-    REQUIRE(column_.backend->memory.download(context(column_), values.data(), data_, bytes_) == Status::ok);
-    return values;
-  }
-
- private:
-  const Column& column_;
-  std::size_t bytes_;
-  void* data_;
-};
-
 Stored stored_by(const Column& column, const GroupCodes& shape, const Floats& values, const StepScalars* scalars) {
   const Placed<float> x(column, values), restored(column, Floats(values.size(), NAN));
   const Placed<std::uint8_t> codes(
@@ -53,7 +27,7 @@ Stored stored_by(const Column& column, const GroupCodes& shape, const Floats& va
   const Placed<std::uint16_t> ranges(
       column, std::vector<std::uint16_t>(static_cast<std::size_t>(2 * shape.rows * shape.groups()), 0xEEEE));
   const Placed<StepScalars> key(column, {scalars ? *scalars : StepScalars()});
-  const Context context = Placed<float>::context(column);
+  const Context context = context_of(column);
   const GroupQuantise quantise{shape, x.data(), codes.data(), ranges.data(), scalars ? key.data() : nullptr, 7};
   REQUIRE(column.backend->group_quantise.run(context, quantise) == Status::ok);
   const GroupRestore restore{shape, codes.data(), ranges.data(), restored.data()};

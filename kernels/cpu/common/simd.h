@@ -61,6 +61,7 @@ inline I as_int(F a) { return {_mm512_castps_si512(a.v)}; }
 inline F as_float(I a) { return {_mm512_castsi512_ps(a.v)}; }
 inline I to_int(F a) { return {_mm512_cvtps_epi32(a.v)}; }
 inline I truncated(F a) { return {_mm512_cvttps_epi32(a.v)}; }
+inline F gather(const float* p, I at) { return {_mm512_i32gather_ps(at.v, p, 4)}; }
 // A lane per byte, for values of 0 to 255.
 inline I load_bytes(const std::uint8_t* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
@@ -164,6 +165,7 @@ inline I as_int(F a) { return {_mm256_castps_si256(a.v)}; }
 inline F as_float(I a) { return {_mm256_castsi256_ps(a.v)}; }
 inline I to_int(F a) { return {_mm256_cvtps_epi32(a.v)}; }
 inline I truncated(F a) { return {_mm256_cvttps_epi32(a.v)}; }
+inline F gather(const float* p, I at) { return {_mm256_i32gather_ps(p, at.v, 4)}; }
 inline I load_bytes(const std::uint8_t* p) {
   return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
 }
