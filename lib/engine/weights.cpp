@@ -38,8 +38,8 @@ Weights::Weights(const Machine& machine, std::unique_ptr<Model> model, std::vect
     : machine_(machine), model_(std::move(model)), state_(std::move(state)) {
   for (const Parameter& parameter : model_->parameters().all())
     for (const ParameterState& one : state_)
-      state_slab_.add(one.name + "." + parameter.name, plan::Category::optimizer, parameter.value.dtype,
-                      one.shape ? one.shape(parameter) : parameter.shape);
+      state_slab_.add(one.name + "." + parameter.name, plan::Category::optimizer,
+                      one.type.value_or(parameter.value.dtype), one.shape ? one.shape(parameter) : parameter.shape);
 }
 
 void Weights::allocate() {

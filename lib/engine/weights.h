@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,9 +42,10 @@ void initialise(const Machine& machine, layers::Parameters& parameters, void* da
 // A tensor that an optimiser keeps per parameter between steps. It is zero at the start.
 struct ParameterState {
   std::string name;  // such as "moment1"; the tensor in a checkpoint is "moment1.<parameter>"
-  // Shape of the tensor; null: that of the parameter. A tensor of the parameter's shape is sliced with it when ranks
-  // are removed, any other becomes zero again. The type is that of the parameter.
+  // Shape of the tensor; null: that of the parameter; {0}: this parameter has no such state. When ranks are removed, a
+  // tensor of the parameter's shape is sliced with it, and another state of a parameter that is cut becomes zero again.
   std::function<Shape(const Parameter&)> shape = nullptr;
+  std::optional<DType> type = {};  // of the elements; empty: that of the parameter
 };
 
 class Weights {

@@ -23,6 +23,7 @@ io::StoredType stored_type(DType dtype) {
     case DType::f32: return io::StoredType::F32;
     case DType::f64: return io::StoredType::F64;
     case DType::f16: return io::StoredType::F16;
+    case DType::u8: return io::StoredType::U8;
     default: COMERA_CHECK(dtype == DType::bf16); return io::StoredType::BF16;
   }
 }
@@ -246,8 +247,11 @@ void get(const Machine& machine, const Source& source, const io::ModelFolder::En
     read_numbers(source, entry, transposed, numbers);
     return write(machine, tensor, std::as_bytes(std::span(numbers)));
   }
+  if (tensor.dtype == DType::u8 && stored->type != io::StoredType::U8)
+    fail_input("{}: tensor {} has type {}, but U8 was wanted", file.path(), stored->name, io::name_of(stored->type));
   std::vector<std::byte> bytes = bytes_as(file, *stored, tensor.dtype);
-  check_finite({bytes.data(), tensor.dtype, {stored->elements()}, -1}, file.path(), stored->name);
+  if (tensor.dtype != DType::u8)
+    check_finite({bytes.data(), tensor.dtype, {stored->elements()}, -1}, file.path(), stored->name);
   if (!transposed) return write(machine, tensor, bytes);
   std::vector<std::byte> turned;
   turned.reserve(bytes.size());
@@ -452,6 +456,7 @@ void save_state(const Folder& folder, const std::string& name, const Weights& we
   const plan::Slab& slab = weights.state_slab();
   for (std::size_t i = 0; i < slab.items().size(); ++i) {
     const plan::Slab::Item& item = slab.items()[i];
+    if (item.shape.elements() == 0) continue;
     state[item.name] = slab[static_cast<int>(i)];
     tensors.push_back({item.name, stored_type(item.dtype), file_shape(item.shape, false)});
   }
@@ -466,7 +471,8 @@ void load_state(const std::string& path, Weights& weights) {
   const Source source(path, plain);
   const plan::Slab& slab = weights.state_slab();
   for (std::size_t i = 0; i < slab.items().size(); ++i)
-    get(weights.machine(), source, source.require(slab.items()[i].name), slab[static_cast<int>(i)], false);
+    if (slab.items()[i].shape.elements() > 0)
+      get(weights.machine(), source, source.require(slab.items()[i].name), slab[static_cast<int>(i)], false);
 }
 
 }  // namespace comera::engine

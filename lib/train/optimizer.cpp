@@ -4,14 +4,25 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/adamw8.h"
 #include "kernels/optimizer.h"
 #include "kernels/rank_objective.h"
+#include "lib/core/error.h"
 
 namespace comera::train {
 namespace {
 
 bool is_core(const Parameter& parameter) { return parameter.role == layers::Role::core; }
 bool is_diagonal(const Parameter& parameter) { return parameter.role == layers::Role::diagonal; }
+
+constexpr std::int64_t least_in_8_bits = 4096;
+
+bool in_8_bits(const Parameter& parameter, const OptimizerOptions& options) {
+  const bool linear = parameter.transposed_in_file && parameter.decay;  // not a table, which files store as it is
+  return options.eight_bits && linear && parameter.shape.elements() >= least_in_8_bits;
+}
+
+enum State : std::uint8_t { moment1, moment2, codes1, codes2, largest1, largest2 };
 
 // Layout of StepState::update.
 struct Scalars {
@@ -30,7 +41,11 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
     chains_.resize(chains_.size() + !chain.diagonals.empty());
   cores_.resize(count_if(is_core));
   gradients_.resize(parameters.size());
-  updates_.resize(parameters.size());
+  updates8_.resize(count_if([&](const Parameter& parameter) { return in_8_bits(parameter, options); }));
+  if (options.eight_bits && updates8_.empty())
+    fail_input("[train] --optimizer adamw8bit: the model has no dense linear weight of {} elements or more; use adamw",
+               least_in_8_bits);
+  updates_.resize(parameters.size() - updates8_.size());
   if (!chains_.empty()) weighed_.resize(parameters.size() - count_if(is_diagonal));
 }
 
@@ -54,18 +69,27 @@ void Optimizer::fill_chains() {
 void Optimizer::fill_tensors(layers::StepState* state) {
   auto weighed = weighed_.begin();
   auto core = cores_.begin();
+  auto update = updates_.begin();
+  auto update8 = updates8_.begin();
   const auto* scalars = reinterpret_cast<const Scalars*>(state->update);
   for (const Parameter& parameter : weights_.model().parameters().all()) {
     const auto index = static_cast<std::size_t>(parameter.index);
     const std::int64_t count = parameter.shape.elements();
     void* gradient = sink_.gradient(parameter).data;
     gradients_[index] = {count, gradient};
-    updates_[index] = {count,
-                       parameter.value.data,
-                       gradient,
-                       weights_.state(0, parameter.index).data,
-                       weights_.state(1, parameter.index).data,
-                       &scalars->of[static_cast<int>(parameter.role)][parameter.decay]};
+    const auto state = [&](State which) { return weights_.state(which, parameter.index).data; };
+    const kernels::AdamwScalars* group = &scalars->of[static_cast<int>(parameter.role)][parameter.decay];
+    if (in_8_bits(parameter, options_))
+      *update8++ = {.count = count,
+                    .value = parameter.value.data,
+                    .gradient = gradient,
+                    .codes1 = static_cast<std::uint8_t*>(state(codes1)),
+                    .codes2 = static_cast<std::uint8_t*>(state(codes2)),
+                    .largest1 = static_cast<float*>(state(largest1)),
+                    .largest2 = static_cast<float*>(state(largest2)),
+                    .scalars = group};
+    else
+      *update++ = {count, parameter.value.data, gradient, state(moment1), state(moment2), group};
     if (is_core(parameter)) *core++ = {count, parameter.value.data};
     if (weighed_.empty() || is_diagonal(parameter)) continue;
     *weighed++ = {count, gradient, is_core(parameter) ? parameter.value.data : nullptr,
@@ -91,6 +115,8 @@ void Optimizer::run(layers::Walk& walk, layers::StepState* state) {
   walk.run(backend.square_sum, {gradients_.data(), static_cast<int>(gradients_.size()), &state->square_sum});
   walk.run(backend.clip_gradient, {options_.max_norm, &state->square_sum, state->loss, &state->scalars});
   walk.run(backend.adamw, {updates_.data(), static_cast<int>(updates_.size()), &state->scalars});
+  if (!updates8_.empty())
+    walk.run(backend.adamw8, {updates8_.data(), static_cast<int>(updates8_.size()), &state->scalars});
 }
 
 namespace {
@@ -98,8 +124,26 @@ namespace {
 class AdamW final : public engine::UpdateRule {
  public:
   explicit AdamW(const OptimizerOptions& options) : options_(options) {}
-  std::vector<engine::ParameterState> state() const override { return {{"moment1"}, {"moment2"}}; }
-  std::optional<std::size_t> curvature() const override { return 1; }
+  std::vector<engine::ParameterState> state() const override {
+    if (!options_.eight_bits) return {{"moment1"}, {"moment2"}};
+    const auto shape = [options = options_](bool eight_bits, auto of) {
+      return [=](const Parameter& parameter) {
+        return in_8_bits(parameter, options) == eight_bits ? of(parameter) : Shape{0};
+      };
+    };
+    const auto whole = [](const Parameter& parameter) { return parameter.shape; };
+    const auto codes = [](const Parameter& parameter) { return Shape{parameter.shape.elements()}; };
+    const auto blocks = [](const Parameter& parameter) {
+      return Shape{kernels::adamw8_blocks(parameter.shape.elements())};
+    };
+    return {{"moment1", shape(false, whole)},
+            {"moment2", shape(false, whole)},
+            {"moment1.codes", shape(true, codes), DType::u8},
+            {"moment2.codes", shape(true, codes), DType::u8},
+            {"moment1.largest", shape(true, blocks), DType::f32},
+            {"moment2.largest", shape(true, blocks), DType::f32}};
+  }
+  std::optional<std::size_t> curvature() const override { return moment2; }
   std::size_t scalar_bytes() const override { return sizeof(Scalars); }
   void write_scalars(const engine::UpdateStep& step, std::span<std::byte> to) const override {
     Scalars scalars;

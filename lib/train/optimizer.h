@@ -7,6 +7,7 @@
 #include "lib/layers/training/sink.h"
 
 namespace comera::kernels {
+struct Adamw8Tensor;
 struct AdamwTensor;
 struct ConstTensor;
 struct RankChain;
@@ -25,6 +26,9 @@ struct OptimizerOptions {
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
   // The rate and the corrections are those of a step; the decay is for parameters with weight decay.
   kernels::AdamwScalars adamw = {};
+  // Moments of dense linear weights with at least 4,096 elements in 8 bits (kernels/adamw8.h). Those of cores,
+  // diagonals, tables, biases and norms stay in 32 bits: they are small, or learn unstably in 8.
+  bool eight_bits = false;
 };
 
 // Computes gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then runs AdamW with
@@ -50,6 +54,7 @@ class Optimizer final : public engine::WeightUpdate {
   std::vector<kernels::WeighedTensor> weighed_;
   std::vector<kernels::ConstTensor> gradients_, cores_;
   std::vector<kernels::AdamwTensor> updates_;
+  std::vector<kernels::Adamw8Tensor> updates8_;
 };
 
 // AdamW with these options. Its state is the two moments; the second is its curvature.

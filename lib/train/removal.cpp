@@ -66,7 +66,7 @@ void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights
     const Cut* which = cut == cuts.end() ? nullptr : &cut->second;
     transfer({from.machine(), source->value}, {to.machine(), target.value}, which);
     for (std::size_t i = 0; i < std::min(from.state().size(), to.state().size()); ++i)
-      if (!to.state()[i].shape)
+      if (!which || from.state(i, source->index).shape == source->shape)
         transfer({from.machine(), from.state(i, source->index)}, {to.machine(), to.state(i, target.index)}, which);
   }
 }

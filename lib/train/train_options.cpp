@@ -65,6 +65,7 @@ OptimizerOptions optimizer_options(const OptionValues& values) {
   options.max_norm = values.real("clip");
   options.beta = values.real("beta");
   options.penalty = values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
+  options.eight_bits = values.text("optimizer") == "adamw8bit";
   options.adamw.weight_decay = values.real("weight-decay");
   options.adamw.beta1 = values.real("beta1");
   options.adamw.beta2 = values.real("beta2");
@@ -222,6 +223,9 @@ std::vector<Option> training_options() {
            {"lr-scheduler-type", "scheduler"}),
       also(count(g, "warmup", "0", 0, "steps over which the learning rate rises"), {"warmup-steps"}),
       number(g, "lr-final", "0", 0, 1, "learning rate of the last step as a share of the full rate (linear, cosine)"),
+      also(choice(g, "optimizer", "adamw", {"adamw", "adamw8bit"},
+                  "the update of the weights; adamw8bit stores the moments of dense linear weights in 8 bits"),
+           {"optim"}),
       number(g, "weight-decay", "0.01", 0, none, "AdamW's decay of matrices; biases, norms and diagonals have none"),
       number(g, "beta1", format_real(adamw.beta1).c_str(), 0, 1, "AdamW's decay of the first moment"),
       number(g, "beta2", format_real(adamw.beta2).c_str(), 0, 1, "AdamW's decay of the second moment"),
@@ -236,7 +240,8 @@ std::vector<Option> training_options() {
              "measure that selects the best model (automatic: accuracy for classify, else loss; spearman: rank "
              "correlation, for regression)"),
       free(count(g, "log-every", "10", 1, "steps between reports"))};
-  rows[16].default_words = "at the end only";
+  for (Option& option : rows)
+    if (option.name == "eval-every") option.default_words = "at the end only";
   return rows;
 }
 
