@@ -21,8 +21,8 @@ struct GroupCodes {
   std::int64_t rows = 0, columns = 0;  // K, N
   int bits = 8;                        // 8, or 4 with two codes per byte, the even column in the low half
 
-  std::int64_t groups() const { return (columns + code_group - 1) / code_group; }  // of a row
-  std::int64_t row_bytes() const { return bits == 8 ? columns : (columns + 1) / 2; }
+  COMERA_HD std::int64_t groups() const { return (columns + code_group - 1) / code_group; }  // of a row
+  COMERA_HD std::int64_t row_bytes() const { return bits == 8 ? columns : (columns + 1) / 2; }
 };
 
 struct GroupQuantise {
