@@ -121,10 +121,12 @@ CalibrationNeeds Tensorizer::calibration_needs() const {
   // two of the three parts. factors: the memory of the factorisation.
   const std::uint64_t moments = input * (6 * input + 2 * stream), factors = 2 * input * input + 4 * input * stream;
   // The block outputs of every token, including the held-out quarter: the residual stream and its norm, of the dense
-  // model and of the model as compressed so far.
-  const std::uint64_t outputs =
-      4 * stream * static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
-  return {sizeof(float) * largest + sizeof(double) * (moments + factors), sizeof(float) * (outputs + linear)};
+  // model and at every size of the model as compressed so far. Two layers of a block have targets: their outputs and
+  // the residual stream before them.
+  const std::uint64_t sizes = std::max<std::uint64_t>(sizes_.size(), 1);
+  const std::uint64_t outputs = 2 * (1 + sizes + 2) * stream *
+                                static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
+  return {sizeof(float) * largest + sizeof(double) * (moments + factors), sizeof(float) * (outputs + sizes * linear)};
 }
 
 // A run that compresses nothing would only copy the model.

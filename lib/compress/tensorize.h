@@ -1,5 +1,6 @@
-// Compresses a dense checkpoint layer by layer: read, factorise, write. Memory holds at most one layer. Every finished
-// layer is on the disk, so that an interrupted run can continue.
+// Compresses a dense checkpoint layer by layer: read, factorise, write. Memory holds at most one layer; with
+// calibration one per thread, unless they have more than 2,048 inputs. Every finished layer is on the disk, so that an
+// interrupted run can continue.
 #pragma once
 
 #include <memory>
@@ -17,8 +18,9 @@ namespace comera::compress {
 
 // Memory and disk space that calibration would need for a model.
 struct CalibrationNeeds {
-  std::uint64_t memory = 0;   // its largest matrix in float, and the moments and factorisation of its widest layer
-  std::uint64_t scratch = 0;  // on the disk while it runs: block outputs for the text, and layers as compressed so far
+  std::uint64_t memory = 0;  // its largest matrix in float, and the moments and factorisation of its widest layer
+  // On the disk while it runs: block outputs and targets for the text, and layers as compressed so far, at all sizes.
+  std::uint64_t scratch = 0;
 };
 
 // One requested size of the model. Its number is the index in Tensorizer::sizes() and in LayerJob::sizes.

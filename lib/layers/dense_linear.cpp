@@ -27,8 +27,12 @@ class DenseLinear final : public Linear {
   int outputs() const override { return 1; }
 
   void forward(Pass& pass, const Value& x, Tensor* y) override {
-    if (InputObserver* observer = input_observer(); observer && pass.walk.computes()) observer->see(name_, x.tensor);
     const std::int64_t tokens = x.tensor.elements() / in_;
+    Instead instead;
+    if (InputObserver* observer = input_observer(); observer && pass.walk.computes()) {
+      observer->see(name_, x.tensor);
+      instead = observer->instead(name_, tokens);
+    }
     y[0] = pass.walk.make("y", {tokens, out_});
     const bool keeps_pre = pass.policy.saves() && activation_ != kernels::Activation::none;
     Tensor pre = keeps_pre ? pass.walk.make("pre_activation", {tokens, out_}) : Tensor{};
@@ -37,13 +41,12 @@ class DenseLinear final : public Linear {
                                 .out = out_,
                                 .x = x.tensor.data,
                                 .ldx = in_,
-                                .weight = cast_weights_.of(pass.walk, read_weight_).data,
                                 .bias = bias_ ? bias_->value.data : nullptr,
                                 .activation = activation_,
                                 .y = y[0].data,
                                 .ldy = out_,
                                 .pre = pre.data};
-    pass.walk.run(pass.backend().linear_forward, call);
+    multiply(pass, call, instead);
     pass.policy.save(pass.walk, x, Use::product, x_);
     if (keeps_pre) pass.policy.take(pass.walk, pre, Use::value, pre_);
   }
@@ -79,6 +82,28 @@ class DenseLinear final : public Linear {
   }
 
  private:
+  void multiply(Pass& pass, kernels::LinearForward call, const Instead& instead) {
+    if (instead.nothing) {
+      pass.walk.set_silent(true);
+    } else if (instead.rank > 0) {
+      pass.walk.run(pass.backend().linear_forward, {.tokens = call.tokens,
+                                                    .in = in_,
+                                                    .out = instead.rank,
+                                                    .x = call.x,
+                                                    .ldx = call.ldx,
+                                                    .weight = instead.left,
+                                                    .y = instead.between,
+                                                    .ldy = instead.rank});
+      call.in = call.ldx = instead.rank;
+      call.x = instead.between;
+      call.weight = instead.right;
+    } else {
+      call.weight = cast_weights_.of(pass.walk, read_weight_).data;
+    }
+    pass.walk.run(pass.backend().linear_forward, call);
+    if (instead.nothing) pass.walk.set_silent(false);
+  }
+
   std::string name_;
   std::int64_t in_, out_;
   kernels::Activation activation_;

@@ -68,17 +68,20 @@ struct Judge {
   const Matrix& fit_moment;
   const Matrix& held_moment;
   const Search& search;
-  Matrix outputs;       // S W of the fitted moment
-  Matrix held_outputs;  // S W of the held-out moment
+  const WhitenedCurve* curve;  // of the fitted moment; null: not known
+  Matrix outputs;              // S W of the fitted moment
+  Matrix held_outputs;         // S W of the held-out moment
   double held_norm = 0;
   std::optional<Candidate> best = {};
 
-  Judge(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment, const Search& search)
+  Judge(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment, const Search& search,
+        const WhitenedCurve* curve)
       : weight(weight),
         fit_moment(fit_moment),
         held_moment(held_moment),
         search(search),
-        outputs(multiply(fit_moment, weight)),
+        curve(curve),
+        outputs(curve && !curve->outputs().values.empty() ? curve->outputs() : multiply(fit_moment, weight)),
         held_outputs(multiply(held_moment, weight)),
         held_norm(std::max(0.0, dot(weight, held_outputs))) {}
 
@@ -102,10 +105,18 @@ struct Judge {
     return all;
   }
 
+  Pair pair(std::int64_t rank, double rho) const {
+    if (rho == 0 && curve) return curve->pair(rank);
+    // With no more outputs than inputs, the curve needs the moment for its outputs alone.
+    return weight.columns <= weight.rows
+               ? WhitenedCurve(weight, fit_moment, shrunk_outputs(rho)).pair(rank)
+               : WhitenedCurve(weight, shrunk(fit_moment, rho), shrunk_outputs(rho)).pair(rank);
+  }
+
   Candidate made(Chain chain, double shrinkage) const {
     if (search.storage.gauge) chain = fix_gauge(std::move(chain));
     const double error = held(chain);
-    return {std::move(chain), shrinkage, 0, error};
+    return {std::move(chain), shrinkage, error};
   }
 
   void offer(Candidate candidate) {
@@ -123,14 +134,21 @@ Candidate best_pair(Judge& judge) {
   if (rank < 1)
     fail_input("[tt] {} bytes are too few for a weight of {} x {}; rank 1 takes {}", search.bytes, weight.rows,
                weight.columns, pair_bytes(weight.rows, weight.columns, 1, search.storage));
-  std::vector<Candidate> made(search.shrinkage.size());
-  each_alone(std::ssize(made), [&](std::int64_t i) {
+  struct Tried {
+    double rho = 0, loss = 0;
+    Pair pair;
+  };
+  std::vector<Tried> tried(search.shrinkage.size());
+  each_alone(std::ssize(tried), [&](std::int64_t i) {
     check_stop();
-    const double rho = search.shrinkage[static_cast<std::size_t>(i)];
-    const WhitenedCurve curve(weight, shrunk(judge.fit_moment, rho), judge.shrunk_outputs(rho));
-    made[static_cast<std::size_t>(i)] = judge.made(chain_of_pair(curve.pair(rank)), rho);
+    Tried& one = tried[static_cast<std::size_t>(i)];
+    one.rho = search.shrinkage[static_cast<std::size_t>(i)];
+    one.pair = judge.pair(rank, one.rho);
+    one.loss = judge.held_loss(one.pair.left, one.pair.right);
   });
-  for (Candidate& candidate : made) judge.offer(std::move(candidate));
+  std::stable_sort(tried.begin(), tried.end(), [](const Tried& a, const Tried& b) { return a.loss < b.loss; });
+  for (std::size_t i = 0; i < tried.size() && !judge.best; ++i)
+    judge.offer(judge.made(chain_of_pair(std::move(tried[i].pair)), tried[i].rho));
   COMERA_CHECK(judge.best.has_value());
   return *judge.best;
 }
@@ -194,15 +212,13 @@ std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t b
 }
 
 Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment,
-                         const Search& search) {
-  Judge judge(weight, fit_moment, held_moment, search);
+                         const Search& search, const WhitenedCurve* curve) {
+  Judge judge(weight, fit_moment, held_moment, search, curve);
   const Candidate pair = best_pair(judge);
   const auto possible = static_cast<double>(std::min(weight.rows, weight.columns));
   if (search.order3 && static_cast<double>(pair.chain.layout.ranks[1]) <= highest_share * possible)
     try_order3(judge, pair.shrinkage);
-  Candidate chosen = std::move(*judge.best);
-  chosen.fit_error = output_error(weight, expand(chosen.chain), fit_moment);
-  return chosen;
+  return std::move(*judge.best);
 }
 
 }  // namespace comera::tt

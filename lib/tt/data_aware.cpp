@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "lib/core/error.h"
+#include "lib/core/terminal/stop.h"
 
 namespace comera::tt {
 namespace {
@@ -45,12 +46,15 @@ Matrix missing_products(const Matrix& weight, const Followed& inputs) {
 
 }  // namespace
 
-Matrix shrunk(const Matrix& moment, double rho, double damping) {
-  Matrix s = moment;
+Matrix shrunk(Matrix moment, double rho, double damping) {
   const double shift = damping * mean_diagonal(moment);
-  for (double& value : s.values) value *= 1 - rho;
-  for (std::int64_t i = 0; i < s.rows; ++i) s(i, i) = moment(i, i) + shift;
-  return s;
+  for (std::int64_t i = 0; i < moment.rows; ++i) {
+    const double square = moment(i, i);
+    if (rho != 0)
+      for (std::int64_t j = 0; j < moment.columns; ++j) moment(i, j) *= 1 - rho;
+    moment(i, i) = square + shift;
+  }
+  return moment;
 }
 
 double output_norm(const Matrix& weight, const Matrix& moment) {
@@ -76,17 +80,22 @@ Matrix corrected_target(const Matrix& weight, const Followed& inputs, double dam
 }
 
 Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& held) {
+  constexpr double dampings[] = {1e-4, 1e-3, 1e-2, 1e-1};
+  struct Tried {
+    Matrix target;
+    double loss = 0;
+  };
   const Matrix missing = missing_products(weight, fit);
-  Matrix best = weight;
-  double least = followed_loss(weight, held);
-  for (const double damping : {1e-4, 1e-3, 1e-2, 1e-1}) {
-    Matrix target = corrected(weight, fit.moment, missing, damping);
-    const double loss = followed_loss(target, held);
-    if (loss >= least) continue;
-    least = loss;
-    best = std::move(target);
-  }
-  return best;
+  std::vector<Tried> tried(std::size(dampings));
+  each_alone(std::ssize(tried), [&](std::int64_t i) {
+    check_stop();
+    Tried& one = tried[static_cast<std::size_t>(i)];
+    one.target = corrected(weight, fit.moment, missing, dampings[i]);
+    one.loss = followed_loss(one.target, held);
+  });
+  const auto best =
+      std::min_element(tried.begin(), tried.end(), [](const Tried& a, const Tried& b) { return a.loss < b.loss; });
+  return best->loss < followed_loss(weight, held) ? std::move(best->target) : weight;
 }
 
 WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment)
@@ -94,13 +103,14 @@ WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment)
                     weight.columns <= weight.rows && moment.rows == weight.rows ? multiply(moment, weight) : Matrix()) {
 }
 
-WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment, const Matrix& outputs)
-    : weight_(weight), outputs_(weight.columns <= weight.rows) {
+WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment, Matrix outputs)
+    : weight_(weight), narrow_(weight.columns <= weight.rows) {
   COMERA_CHECK(moment.rows == weight.rows && moment.columns == weight.rows);
   check_finite(weight, "[tt] weight");
   check_finite(moment, "[tt] second moment of the inputs");
-  if (outputs_) {
-    Matrix g = multiply_tn(weight, outputs);
+  if (narrow_) {
+    outputs_ = std::move(outputs);
+    Matrix g = multiply_tn(weight, outputs_);
     symmetrize(g);
     SymmetricEigen eigen = symmetric_eigen(std::move(g));
     losses_ = tails_of(eigen.values);
@@ -117,7 +127,7 @@ WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment, const M
 Pair WhitenedCurve::pair(std::int64_t rank) const {
   COMERA_CHECK(rank >= 0 && rank <= largest_rank());
   Matrix directions = first_rows(basis_, rank);
-  if (!outputs_) directions = transposed(orthonormal_columns(transposed(directions)));
+  if (!narrow_) directions = transposed(orthonormal_columns(transposed(directions)));
   return {multiply_nt(weight_, directions), std::move(directions)};
 }
 

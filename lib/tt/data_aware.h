@@ -13,7 +13,7 @@
 namespace comera::tt {
 
 // (1 - rho) S + rho diag(S) + damping mean(diag S) I.
-Matrix shrunk(const Matrix& moment, double rho, double damping = 0);
+Matrix shrunk(Matrix moment, double rho, double damping = 0);
 
 double output_norm(const Matrix& weight, const Matrix& moment);                         // tr(Wᵀ S W), at least 0
 double output_loss(const Matrix& weight, const Matrix& fitted, const Matrix& moment);   // tr((W - Ŵ)ᵀ S (W - Ŵ))
@@ -39,16 +39,17 @@ Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& he
 class WhitenedCurve {
  public:
   WhitenedCurve(const Matrix& weight, const Matrix& moment);
-  WhitenedCurve(const Matrix& weight, const Matrix& moment, const Matrix& outputs);  // `outputs`: S W, if already known
+  WhitenedCurve(const Matrix& weight, const Matrix& moment, Matrix outputs);  // `outputs`: S W, if already known
 
   std::int64_t largest_rank() const { return static_cast<std::int64_t>(losses_.size()) - 1; }  // min(in, out)
   const std::vector<double>& losses() const { return losses_; }  // r = 0 .. min(in, out), never rising
   Pair pair(std::int64_t rank) const;                            // left = W U_r [in x r], right = U_rᵀ [r x out]
+  const Matrix& outputs() const { return outputs_; }             // S W; empty if there are more outputs than inputs
 
  private:
   // rows of basis_: the output directions, or their images under the weight if there are more outputs than inputs
-  Matrix weight_, basis_;
-  bool outputs_ = true;
+  Matrix weight_, basis_, outputs_;
+  bool narrow_ = true;  // no more outputs than inputs
   std::vector<double> losses_;
 };
 
@@ -107,13 +108,12 @@ struct Search {
 struct Candidate {
   Chain chain;            // with a fixed gauge if the storage requires it
   double shrinkage = 0;   // chosen value
-  double fit_error = 0;   // relative output error on the fitted moment, without shrinkage
-  double held_error = 0;  // on the held-out moment
+  double held_error = 0;  // relative output error on the held-out moment
 };
 
-// The better of the whitened SVD and the order-3 forms by held-out error, within the budget. InputError if not even
-// rank 1 fits.
+// The better of the whitened SVD and the order-3 forms by held-out error, within the budget. `curve`: of the weight and
+// the fitted moment, if already known. InputError if not even rank 1 fits.
 Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment,
-                         const Search& search);
+                         const Search& search, const WhitenedCurve* curve = nullptr);
 
 }  // namespace comera::tt

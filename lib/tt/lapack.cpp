@@ -211,22 +211,26 @@ bool cholesky(Matrix& a) {
   return true;
 }
 
-Matrix damped_cholesky(const Matrix& a) {
+Matrix damped_cholesky(Matrix a) {
   // Ten times the rounding of the largest possible eigenvalue, trace(a), is the smallest shift that surely has an
   // effect.
   const double size = trace(a);
   double shift = size > 0 ? 10 * std::numeric_limits<double>::epsilon() * size : 1;
-  Matrix l = a;
-  for (; !cholesky(l); shift *= 10) {
+  std::vector<double> diagonal(static_cast<std::size_t>(a.rows));
+  for (std::int64_t i = 0; i < a.rows; ++i) diagonal[static_cast<std::size_t>(i)] = a(i, i);
+  for (; !cholesky(a); shift *= 10) {
     if (!std::isfinite(shift)) fail_run("[solve] a matrix of {0} x {0} is not positive semidefinite", a.rows);
-    l = a;
-    for (std::int64_t i = 0; i < l.rows; ++i) l(i, i) += shift;
+    // A failed factorisation leaves the numbers above the diagonal as they were.
+    for (std::int64_t i = 0; i < a.rows; ++i) {
+      for (std::int64_t j = 0; j < i; ++j) a(i, j) = a(j, i);
+      a(i, i) = diagonal[static_cast<std::size_t>(i)] + shift;
+    }
   }
-  return l;
+  return a;
 }
 
-void solve_positive(const Matrix& a, Matrix& b) {
-  const Matrix l = damped_cholesky(a);
+void solve_positive(Matrix a, Matrix& b) {
+  const Matrix l = damped_cholesky(std::move(a));
   solve_lower(l, b);
   solve_lower_transposed(l, b);
 }

@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <numeric>
 
 #include "kernels/host/cpu_backend.h"
-#include "kernels/host/thread_pool.h"
-#include "kernels/types.h"
 #include "lib/core/error.h"
 #include "lib/core/terminal/stop.h"
 
@@ -19,8 +16,6 @@ namespace {
 // Links the CPU backend, whose start-up code sets the processor type of OpenBLAS and disables its threads. No OpenBLAS
 // function may be called here, because OpenBLAS may not be initialised yet.
 const bool backend_is_linked = kernels::cpu_supports("v3");
-
-thread_local kernels::ThreadPool* current_pool = nullptr;
 
 // The side of a tile of a large product. The copies of operands that BLAS makes per tile cost about one hundredth of
 // the arithmetic.
@@ -71,13 +66,6 @@ struct Range {
 Range part(std::int64_t size, std::int64_t parts, std::int64_t index) {
   const std::int64_t begin = size * index / parts;
   return {begin, size * (index + 1) / parts - begin};
-}
-
-template <class F>
-void for_each_tile(std::int64_t tiles, F&& f) {
-  kernels::Context context;
-  context.stream = current_pool;
-  kernels::parallel_for(context, tiles, f);
 }
 
 struct Tile {
@@ -157,26 +145,6 @@ MatrixOf<T>::MatrixOf(std::int64_t rows, std::int64_t columns, std::vector<T> va
 }
 template struct MatrixOf<double>;
 template struct MatrixOf<float>;
-
-UsePool::UsePool(kernels::ThreadPool& pool) : before_(current_pool) { current_pool = &pool; }
-UsePool::~UsePool() { current_pool = before_; }
-
-void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f) {
-  std::vector<std::exception_ptr> failures(
-      static_cast<std::size_t>(count));  // an exception must not leave a pool thread
-  for_each_tile(count, [&](std::int64_t i) {
-    kernels::ThreadPool* const before = current_pool;
-    current_pool = nullptr;
-    try {
-      f(i);
-    } catch (...) {
-      failures[static_cast<std::size_t>(i)] = std::current_exception();
-    }
-    current_pool = before;
-  });
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
-}
 
 void check_finite(const Matrix& a, const std::string& what) {
   for (std::size_t i = 0; i < a.values.size(); ++i)
@@ -295,34 +263,48 @@ Matrix multiply_nt(const Matrix& a, const Matrix& b) {
 
 Matrix gram(const Matrix& a) { return gram_of(turned(a), plain(a), a.columns, a.rows); }
 Matrix gram_of_rows(const Matrix& a) { return gram_of(plain(a), turned(a), a.rows, a.columns); }
-void add_gram(Matrix& sum, const Matrix& a) {
-  if (sum.values.empty()) return void(sum = gram(a));
-  COMERA_CHECK(sum.rows == a.columns && sum.columns == a.columns);
-  if (a.values.empty()) return;
-  product(turned(a), plain(a), a.rows, sum, 1.0, 1.0, true);
-  mirror(sum);
-}
 
 namespace {
 
-void add_floats(Matrix& sum, const FloatMatrix& more) {
-  if (sum.values.empty()) sum = Matrix(more.rows, more.columns);
-  COMERA_CHECK(sum.rows == more.rows && sum.columns == more.columns);
-  for_each_strip(std::ssize(sum.values), [&](std::int64_t first, std::int64_t count) {
-    for (std::int64_t i = first; i < first + count; ++i)
-      sum.values[static_cast<std::size_t>(i)] += static_cast<double>(more.values[static_cast<std::size_t>(i)]);
+// sum += a b of one batch, tile by tile. With `upper`, only tiles that touch the upper triangle.
+void add_float_product(const Operand<float>& a, const Operand<float>& b, std::int64_t inner, Matrix& sum, bool upper) {
+  if (inner == 0) return;
+  const Tiles tiles(sum.rows, sum.columns);
+  for_each_tile(tiles.down * tiles.across, [&](std::int64_t tile) {
+    const std::int64_t i = tile / tiles.across, j = tile % tiles.across;
+    if (upper && j < i) return;
+    const Range rows = part(sum.rows, tiles.down, i), columns = part(sum.columns, tiles.across, j);
+    thread_local std::vector<float> values;
+    values.resize(static_cast<std::size_t>(rows.size * columns.size));
+    cblas_sgemm(CblasRowMajor, a.order(), b.order(), narrow(rows.size), narrow(columns.size), narrow(inner), 1,
+                a.at(rows.begin, 0), narrow(a.stride), b.at(0, columns.begin), narrow(b.stride), 0, values.data(),
+                narrow(columns.size));
+    const float* from = values.data();
+    for (std::int64_t row = rows.begin; row < rows.begin + rows.size; ++row, from += columns.size) {
+      double* to = sum.row(row) + columns.begin;
+      for (std::int64_t k = 0; k < columns.size; ++k) to[k] += static_cast<double>(from[k]);
+    }
   });
 }
 
 }  // namespace
 
-void add_gram(Matrix& sum, const FloatMatrix& a) { add_floats(sum, gram(a)); }
+void add_upper_gram(Matrix& sum, const FloatMatrix& a) {
+  if (sum.values.empty()) sum = Matrix(a.columns, a.columns);
+  COMERA_CHECK(sum.rows == a.columns && sum.columns == a.columns);
+  add_float_product(turned(a), plain(a), a.rows, sum, true);
+}
+
+void mirror_upper(Matrix& a) {
+  COMERA_CHECK(a.rows == a.columns);
+  mirror(a);
+}
 
 void add_product_tn(Matrix& sum, const FloatMatrix& a, const FloatMatrix& b) {
   COMERA_CHECK(a.rows == b.rows);
-  FloatMatrix c(a.columns, b.columns);
-  product(turned(a), plain(b), a.rows, c);
-  add_floats(sum, c);
+  if (sum.values.empty()) sum = Matrix(a.columns, b.columns);
+  COMERA_CHECK(sum.rows == a.columns && sum.columns == b.columns);
+  add_float_product(turned(a), plain(b), a.rows, sum, false);
 }
 
 FloatMatrix gram(const FloatMatrix& a) { return gram_of(turned(a), plain(a), a.columns, a.rows); }

@@ -4,15 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-namespace comera::kernels {
-class ThreadPool;
-}
+#include "lib/tt/parallel.h"
 
 namespace comera::tt {
 
@@ -33,23 +30,6 @@ struct MatrixOf {
 };
 using Matrix = MatrixOf<double>;
 using FloatMatrix = MatrixOf<float>;  // for searching a space, which is then evaluated in double
-
-// During its lifetime, large products of this thread use the pool. Without it they run on this thread. The pool must be
-// idle.
-class UsePool {
- public:
-  explicit UsePool(kernels::ThreadPool& pool);
-  ~UsePool();
-  UsePool(const UsePool&) = delete;
-  UsePool& operator=(const UsePool&) = delete;
-
- private:
-  kernels::ThreadPool* before_;
-};
-
-// Calls f(i) for i < count, each on one thread of the pool. Large products inside f run on that thread only. For work
-// with many small steps.
-void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f);
 
 // InputError "WHAT: ... is not finite" with the position.
 void check_finite(const Matrix& a, const std::string& what);
@@ -78,15 +58,16 @@ FloatMatrix multiply(const FloatMatrix& a, const FloatMatrix& b);
 Matrix multiply_tn(const Matrix& a, const Matrix& b);  // aᵀ b
 Matrix multiply_nt(const Matrix& a, const Matrix& b);  // a bᵀ
 Matrix gram(const Matrix& a);                          // aᵀ a, exactly symmetric
-void add_gram(Matrix& sum, const Matrix& a);           // sum += aᵀ a, exactly symmetric; an empty sum is set to it
 Matrix gram_of_rows(const Matrix& a);                  // a aᵀ, exactly symmetric
 double squared_norm(const Matrix& a);                  // Frobenius
 double dot(const Matrix& a, const Matrix& b);          // sum of a_ij b_ij
 double trace(const Matrix& a);
 void symmetrize(Matrix& a);  // (a + aᵀ) / 2
 
-// sum += aᵀ a and sum += aᵀ b. One batch is computed in float, the sum is in double. An empty sum is set to it.
-void add_gram(Matrix& sum, const FloatMatrix& a);
+// sum += aᵀ a, on and above the diagonal, and sum += aᵀ b. One batch is computed in float, the sum is in double. An
+// empty sum is set to it. mirror_upper() copies the upper triangle of a finished sum into the lower one.
+void add_upper_gram(Matrix& sum, const FloatMatrix& a);
+void mirror_upper(Matrix& a);
 void add_product_tn(Matrix& sum, const FloatMatrix& a, const FloatMatrix& b);
 
 FloatMatrix to_float(const Matrix& a, double scale = 1);
@@ -130,14 +111,15 @@ struct ColumnBasis {
 };
 std::optional<ColumnBasis> column_basis(const Matrix& a);
 
-// The lower triangle l with l lᵀ = a, zeros above. False if a is not numerically positive definite.
+// The lower triangle l with l lᵀ = a, zeros above. False if a is not numerically positive definite; then the numbers
+// above the diagonal are unchanged.
 bool cholesky(Matrix& a);
 void solve_lower(const Matrix& l, Matrix& b);             // b <- l⁻¹ b
 void solve_lower_transposed(const Matrix& l, Matrix& b);  // b <- l⁻ᵀ b
 // The Cholesky factor of a symmetric positive semidefinite a. A growing multiple of the identity is added until a is
 // numerically definite. The identity itself if a is zero.
-Matrix damped_cholesky(const Matrix& a);
-void solve_positive(const Matrix& a, Matrix& b);  // b <- a⁻¹ b by damped_cholesky
+Matrix damped_cholesky(Matrix a);
+void solve_positive(Matrix a, Matrix& b);  // b <- a⁻¹ b by damped_cholesky
 // b <- a⁻¹ b for a square a by LU with partial pivoting. False if a is singular.
 bool solve_general(const Matrix& a, Matrix& b);
 

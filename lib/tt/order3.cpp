@@ -86,7 +86,7 @@ void fit_middle(const Problem& p, Fit& cores) {
   Matrix normal = contract_first(cores.first, transposed(half), p.shape.second);  // Zᵀ S Z
   symmetrize(normal);
   Matrix target = contract_first(cores.first, p.outputs, p.shape.second);  // Zᵀ S W [width x out]
-  const Matrix l = damped_cholesky(normal);
+  const Matrix l = damped_cholesky(std::move(normal));
   Matrix image = target;
   solve_lower(l, image);
   Matrix directions;
@@ -118,7 +118,7 @@ void fit_first(const Problem& p, const Matrix& pairs, Fit& cores) {
   const Matrix wanted = multiply_nt(p.outputs, cores.last);                           // S W Bᵀ [in x R]
   Matrix right = multiply_nt(reshaped(wanted, n1, n2 * p.shape.rank), cores.second);  // [i1 x a]
   right = reshaped(std::move(right), n1 * r1, 1);
-  solve_positive(shrunk(normal, 0, 1e-10), right);
+  solve_positive(shrunk(std::move(normal), 0, 1e-10), right);
   cores.first = orthonormal_columns(reshaped(std::move(right), n1, r1));
 }
 

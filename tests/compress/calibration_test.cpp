@@ -169,7 +169,7 @@ TEST_CASE("calibration: a group measured alone has the same moments as among all
   for (const bool follows : {false, true})
     for (const char* wanted : {"bert.encoder.layer.0.output.dense", "bert.encoder.layer.2.attention.self.key",
                                "bert.encoder.layer.2.output.dense"}) {
-      const auto measured = [&](const std::function<bool(const std::string&)>& wants) {
+      const auto measured = [&](const std::function<bool(const std::string&, std::size_t)>& wants) {
         const auto moments = calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24});
         moments->replace(value, tt::Matrix(hidden, hidden));
         std::map<std::string, std::vector<double>> sums;
@@ -181,11 +181,49 @@ TEST_CASE("calibration: a group measured alone has the same moments as among all
         });
         return sums;
       };
-      const auto all = measured({}), one = measured([&](const std::string&layer) { return layer == wanted; });
+      const auto all = measured({}),
+                 one = measured([&](const std::string&layer, std::size_t) { return layer == wanted; });
       CHECK(one.contains(wanted));
       CHECK(one.size() <= 3);  // layers that read the same input
       for (const auto& [layer, sums] : one) CHECK(sums == all.at(layer));
     }
+}
+
+TEST_CASE("calibration: factors have the effect of their product on later inputs") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  write_text(folder / "text.txt");
+  std::mt19937 random(11);
+  std::normal_distribution<double> normal(0, 0.3);
+  const auto drawn = [&](std::int64_t rows, std::int64_t columns) {
+    tt::Matrix a(rows, columns);
+    for (double& value : a.values) value = normal(random);
+    return a;
+  };
+  const auto last_moment = [&](const std::function<void(InputMoments&)>& replace) {
+    const auto moments = calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24});
+    replace(*moments);
+    tt::Matrix last;
+    moments->visit({.follows = true}, [&](const MomentGroup& group) {
+      if (group.layers.front() == "bert.encoder.layer.2.output.dense") last = group.fit.moment;
+    });
+    return last;
+  };
+  const std::string up = "bert.encoder.layer.0.intermediate.dense", value = "bert.encoder.layer.1.attention.self.value";
+  // The factors of `value` have more numbers than the matrix.
+  const tt::Pair first{drawn(hidden, 5), drawn(5, intermediate)}, second{drawn(hidden, 20), drawn(20, hidden)};
+  const tt::Matrix by_factors = last_moment([&](InputMoments&moments) {
+    moments.replace(up, first);
+    moments.replace(value, second);
+  }),
+                   by_products = last_moment([&](InputMoments&moments) {
+                     moments.replace(up, tt::multiply(first.left, first.right));
+                     moments.replace(value, tt::multiply(second.left, second.right));
+                   }),
+                   dense = last_moment([](InputMoments&) {});
+  const double off = std::sqrt(tt::squared_norm(tt::difference(by_factors, by_products)));
+  CHECK(off < 1e-5 * std::sqrt(tt::squared_norm(by_products)));
+  CHECK(off < 1e-3 * std::sqrt(tt::squared_norm(tt::difference(by_products, dense))));
 }
 
 TEST_CASE("calibration: a visit with a part of the text does not affect the next visit with all of it") {
@@ -317,6 +355,35 @@ TEST_CASE("tensorize: calibration reduces output errors at no more bytes, and th
   });
   CHECK(calibrated < plain);
   CHECK(mean_output_error(check) > 0);
+}
+
+TEST_CASE("tensorize: sizes fitted together have the same bytes as sizes fitted one by one, for any threads") {
+  const TemporaryFolder folder, outputs;
+  write_model(folder.path());
+  write_text(folder / "text.txt");
+  const std::vector<std::vector<std::string>> left_dense = {
+      {"*embeddings*"},                                   // all sizes share the first block
+      {"*position*", "*type*"},                           // the table differs by size
+      {"*embeddings*", "*layer.0*", "*layer.1.output*"},  // the first block is that of the dense model
+  };
+  for (std::size_t i = 0; i < left_dense.size(); ++i) {
+    const auto run = [&](std::vector<double> ratios, int threads, const std::string& name) {
+      kernels::ThreadPool pool(threads);
+      Settings settings = settings_for(folder.path(), outputs / fmt::format("{}-{}", name, i), 0);
+      settings.goal.ratios = std::move(ratios);
+      settings.choice.exclude = left_dense[i];
+      const CalibrationSettings text{folder.path(), {folder / "text.txt"}, "", 1400, 24};
+      Tensorizer(settings, pool, calibrate(machine(), text)).run();
+      return settings.output;
+    };
+    const auto bytes_of = [](const std::string& place) { return read_file(place + "/model.safetensors", 1 << 24); };
+    const std::string both = run({1.2, 1.3}, 1, "both"), again = run({1.2, 1.3}, 3, "again");
+    for (const double ratio : {1.2, 1.3}) {
+      const std::string size = fmt::format("/ratio-{}", ratio), alone = run({ratio}, 2, fmt::format("alone-{}", ratio));
+      CHECK(bytes_of(both + size) == bytes_of(alone));
+      CHECK(bytes_of(both + size) == bytes_of(again + size));
+    }
+  }
 }
 
 // Every eighth line only judges the result. Other words in these lines change the reported figures and nothing else.

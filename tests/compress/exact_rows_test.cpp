@@ -47,8 +47,9 @@ class Counted final : public InputMoments {
     return table == "words" ? weights_ : std::vector<double>();
   }
   std::vector<double> judged_row_weights(const std::string& table) override { return row_weights(table); }
-  void visit(const Visit&, const std::function<void(const MomentGroup&)>&) override {}
-  void replace(const std::string&, const tt::Matrix&) override {}
+  void visit_together(const Visit&, const std::function<void(std::span<const MomentGroup>)>&) override {}
+  void replace(const std::string&, const tt::Matrix&, std::size_t) override {}
+  void replace(const std::string&, const tt::Pair&, std::size_t) override {}
   std::optional<double> effect(const std::string&, const tt::Matrix&) override { return std::nullopt; }
   void restore() override {}
 

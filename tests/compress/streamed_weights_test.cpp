@@ -100,6 +100,33 @@ TEST_CASE("streamed weights: outputs equal those with all matrices in memory, an
     weights.replace(value, std::vector<double>(nothing.size(), 1e-3));
     CHECK(fixture.hidden_of(*streamed) != moved);
   }
+  SECTION("compressed models have replaced weights of their own") {
+    layers::Parameter &value = find(*streamed, "layer.1.attention.self.value.weight"),
+                      &down = find(*streamed, "layer.0.output.dense.weight");
+    const std::vector<double> nothing(static_cast<std::size_t>(value.shape.elements()));
+    weights.replace(value, nothing, 1);
+    CHECK(weights.any_replaced(1));
+    CHECK_FALSE(weights.any_replaced(0));
+    weights.show(Version::replaced, 0);
+    CHECK(fixture.hidden_of(*streamed) == wanted);
+    weights.show(Version::replaced, 1);
+    const std::vector<double> moved = fixture.hidden_of(*streamed);
+    CHECK(moved != wanted);
+    const tt::Pair factors{tt::Matrix(intermediate, 3), tt::Matrix(3, hidden)};
+    weights.replace(down, factors, 0);
+    CHECK(weights.factors(down).rank == 0);  // the other size is selected
+    CHECK(fixture.hidden_of(*streamed) == moved);
+    weights.show(Version::replaced, 0);
+    CHECK(weights.factors(down).rank == 3);
+    CHECK(weights.factors(down).right - weights.factors(down).left == intermediate * 3);
+    CHECK(weights.factors(value).rank == 0);
+    // A matrix takes the place of factors.
+    weights.replace(down, std::vector<double>(static_cast<std::size_t>(down.shape.elements())), 0);
+    CHECK(weights.factors(down).rank == 0);
+    CHECK(fixture.hidden_of(*streamed) != wanted);
+    weights.restore();
+    CHECK(fixture.hidden_of(*streamed) == wanted);
+  }
   SECTION("a trial weight is read with either version") {
     layers::Parameter& down = find(*streamed, "layer.0.output.dense.weight");
     weights.try_out(down, std::vector<double>(static_cast<std::size_t>(down.shape.elements())));

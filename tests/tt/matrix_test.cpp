@@ -118,24 +118,34 @@ TEST_CASE("a number that is not finite is an error with its position") {
   CHECK_NOTHROW(check_finite(a, "layer.0.weight"));
 }
 
-TEST_CASE("adding rows to a Gram matrix equals the Gram matrix of all rows, for any number of threads") {
-  for (const std::int64_t columns : {1, 7, 300}) {
-    const Matrix a = random_matrix(40, columns, 81), b = random_matrix(25, columns, 82);
-    Matrix all(65, columns), sum;
+TEST_CASE("sums of float products over batches: exactly symmetric, near the products of all rows, for any threads") {
+  for (const std::int64_t columns : {1, 7, 300, 700}) {
+    const FloatMatrix a = to_float(random_matrix(40, columns, 81)), b = to_float(random_matrix(25, columns, 82)),
+                      right = to_float(random_matrix(40, 310, 83)), more = to_float(random_matrix(25, 310, 84));
+    const auto sums = [&] {
+      std::pair<Matrix, Matrix> both;
+      for (const auto& [x, y] : {std::pair(&a, &right), std::pair(&b, &more)}) {
+        add_upper_gram(both.first, *x);
+        add_product_tn(both.second, *x, *y);
+      }
+      add_upper_gram(both.first, FloatMatrix(0, columns));
+      mirror_upper(both.first);
+      return both;
+    };
+    const auto [sum, product] = sums();
+    Matrix all(65, columns), beside(65, 310);
     std::copy(a.values.begin(), a.values.end(), all.values.begin());
     std::copy(b.values.begin(), b.values.end(), all.row(40));
-    add_gram(sum, a);
-    CHECK(sum.values == gram(a).values);
-    add_gram(sum, b);
-    add_gram(sum, Matrix(0, columns));
-    CHECK(relative_error(gram(all), sum) <= 65 * std::numeric_limits<double>::epsilon());
+    std::copy(right.values.begin(), right.values.end(), beside.values.begin());
+    std::copy(more.values.begin(), more.values.end(), beside.row(40));
+    CHECK(relative_error(gram(all), sum) <= 65 * std::numeric_limits<float>::epsilon());
+    CHECK(relative_error(multiply_tn(all, beside), product) <= 65 * std::numeric_limits<float>::epsilon());
     for (std::int64_t i = 0; i < columns; ++i)
       for (std::int64_t j = 0; j < i; ++j) CHECK(sum(i, j) == sum(j, i));
     kernels::ThreadPool pool(3);
     const UsePool use(pool);
-    Matrix threaded;
-    add_gram(threaded, a);
-    add_gram(threaded, b);
-    CHECK(threaded.values == sum.values);
+    const auto threaded = sums();
+    CHECK(threaded.first.values == sum.values);
+    CHECK(threaded.second.values == product.values);
   }
 }

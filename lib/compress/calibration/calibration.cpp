@@ -3,11 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "lib/compress/calibration/calibration_text.h"
 #include "lib/compress/calibration/collector.h"
 #include "lib/compress/calibration/probe.h"
 #include "lib/compress/calibration/streamed_weights.h"
+#include "lib/compress/calibration/targets.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/terminal/log.h"
@@ -26,6 +29,7 @@ namespace {
 
 using tt::Matrix;
 using Version = StreamedWeights::Version;
+using Each = std::function<void(std::span<const MomentGroup> groups)>;
 
 // Bytes of moments per chunk of layers, unless one layer needs more.
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;
@@ -38,7 +42,8 @@ class Calibration final : public InputMoments {
       : settings_(settings),
         spec_(models::spec_from_folder(settings.model)),
         scratch_(settings.scratch),
-        weights_(settings.model, scratch_, small_weights) {
+        weights_(settings.model, scratch_, small_weights),
+        targets_(scratch_) {
     const models::Spec& common = models::common(spec_);
     const std::vector<std::string> files = data::resolve_files(settings.files);
     const auto tokenizer = data::load_tokenizer(settings.tokenizer.empty() ? settings.model : settings.tokenizer);
@@ -57,7 +62,6 @@ class Calibration final : public InputMoments {
       info_.hash = hash_text(fmt::format("{} {} {}", info_.hash, fmt::join(settings.columns, ","),
                                          settings.format ? static_cast<int>(*settings.format) : -1));
     count_tokens(common.vocabulary);
-    current_.batches.resize(batches_.size());
     original_.batches.resize(batches_.size());
     open(machine);
     find_groups();
@@ -72,29 +76,45 @@ class Calibration final : public InputMoments {
     return has_rows(table) ? judged_counts_ : std::vector<double>();
   }
 
-  void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) override {
+  void visit_together(const Visit& visit, const Each& each) override {
     const bool some = visit.tokens > 0 && visit.tokens < info_.tokens;
     used_ = batches_used(some ? static_cast<double>(visit.tokens) / static_cast<double>(info_.tokens) : 1);
     // Stored block outputs must cover the batches of this visit.
-    if (some) current_.block.reset(), original_.block.reset();
-    std::vector<Group> wanted;
-    for (const Group& group : groups_)
-      if (is_wanted(group, visit)) wanted.push_back(group);
-    for (std::span<const Group> left = wanted; !left.empty();) {
-      const std::span<const Group> chunk = left.first(chunk_of(left));
-      left = left.subspan(chunk.size());
-      measure(chunk, left.empty() ? chunk.back().block : left.front().block, visit.follows, each);
+    if (some) forget_outputs();
+    targets_of_.reset();
+    std::vector<std::vector<Group>> wanted(visit.sizes);
+    for (std::size_t size = 0; size < visit.sizes; ++size)
+      for (const Group& group : groups_)
+        if (is_wanted(group, visit, size)) wanted[size].push_back(group);
+    std::vector<std::span<const Group>> left(wanted.begin(), wanted.end());
+    while (const std::optional<std::size_t> block = first_block(left)) {
+      for (std::size_t size = 0; size < left.size(); ++size)
+        while (!left[size].empty() && left[size].front().block == *block) {
+          const std::span<const Group> chunk = left[size].first(chunk_of(left[size]));
+          left[size] = left[size].subspan(chunk.size());
+          if (needs_targets(chunk, size)) find_targets(*block, wanted);
+          measure(chunk, left[size].empty() ? *block : left[size].front().block, size, visit.follows, each);
+        }
     }
-    if (some) current_.block.reset(), original_.block.reset();
+    if (some) forget_outputs();
   }
 
-  void replace(const std::string& layer, const Matrix& weight) override {
+  void replace(const std::string& layer, const Matrix& weight, std::size_t size) override {
     layers::Parameter* parameter = find(layer);
     if (!parameter) return;
     COMERA_CHECK(fits(*parameter, weight));
-    weights_.replace(*parameter, weight.values);
-    // A new weight changes the outputs of its own block and of all later blocks. Tables come before all blocks.
-    if (current_.block >= block_of(*parameter).value_or(0)) current_.block.reset();
+    weights_.replace(*parameter, weight.values, size);
+    forget_outputs_after(*parameter, size);
+  }
+
+  void replace(const std::string& layer, const tt::Pair& factors, std::size_t size) override {
+    layers::Parameter* parameter = find(layer);
+    if (!parameter) return;
+    const std::int64_t in = factors.left.rows, rank = factors.left.columns, out = factors.right.columns;
+    if (!runs_factors_ || rank * (in + out) >= in * out)
+      return replace(layer, tt::multiply(factors.left, factors.right), size);
+    weights_.replace(*parameter, factors, size);
+    forget_outputs_after(*parameter, size);
   }
 
   std::optional<double> effect(const std::string& layer, const Matrix& weight) override {
@@ -105,10 +125,27 @@ class Calibration final : public InputMoments {
 
   void restore() override {
     weights_.restore();
-    current_.block.reset();
+    for (BlockOutputs& outputs : current_) outputs.block.reset();
   }
 
  private:
+  // Of the model as compressed so far at this size.
+  BlockOutputs& current(std::size_t size) {
+    while (current_.size() <= size) current_.emplace_back().batches.resize(batches_.size());
+    return current_[size];
+  }
+
+  // A new weight changes the outputs of its own block and of all later blocks. Tables come before all blocks.
+  void forget_outputs_after(const layers::Parameter& parameter, std::size_t size) {
+    BlockOutputs& outputs = current(size);
+    if (outputs.block >= block_of(parameter).value_or(0)) outputs.block.reset();
+  }
+
+  void forget_outputs() {
+    for (BlockOutputs& outputs : current_) outputs.block.reset();
+    original_.block.reset();
+  }
+
   bool has_rows(const std::string& table) const {
     const layers::Parameter* parameter = find(table);
     return parameter && parameter->shape[0] == static_cast<std::int64_t>(counts_.size());
@@ -130,62 +167,107 @@ class Calibration final : public InputMoments {
     return used;
   }
 
-  bool is_wanted(const Group& group, const Visit& visit) const {
+  bool is_wanted(const Group& group, const Visit& visit, std::size_t size) const {
     const bool first = group.block == groups_.front().block;
     if (visit.part != Part::all && (visit.part == Part::first) != first) return false;
-    return !visit.wants || std::any_of(group.layers.begin(), group.layers.end(), visit.wants);
+    return !visit.wants || std::any_of(group.layers.begin(), group.layers.end(),
+                                       [&](const std::string& layer) { return visit.wants(layer, size); });
   }
 
-  // Measures the moments of `groups`. `next`: the block of the groups that are measured next, or the own block if there
-  // are none. If weights are replaced during the visit (`follows`), the output of a block is only valid when the next
-  // block is measured. Otherwise it is stored in this pass.
-  void measure(std::span<const Group> groups, std::size_t next, bool follows,
-               const std::function<void(const MomentGroup& group)>& each) {
-    const std::size_t block = groups.front().block;
-    const std::optional<std::size_t> before_these = block > 0 ? std::optional(block - 1) : std::nullopt,
-                                     behind = next > block ? std::optional(block) : before_these;
-    // A layer's target needs the outputs of the dense model, so the dense model runs as well.
-    const bool beside = weights_.any_replaced() &&
-                        std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.joins; });
-    std::vector<MomentGroup> moments;
-    for (const Group& group : groups) moments.push_back({group.layers, {}, {}, {}});
-    Collector now(groups, follows ? before_these : behind, current_, scratch_);
-    std::optional<Collector> before;
-    if (beside) before.emplace(groups, behind, original_, scratch_);
-    std::optional<TaskProgress> task(std::in_place, fmt::format("inputs of block {}", block + 1), std::ssize(used_));
+  // The first block that is still to be measured at any size.
+  static std::optional<std::size_t> first_block(const std::vector<std::span<const Group>>& left) {
+    std::optional<std::size_t> first;
+    for (const std::span<const Group> groups : left)
+      if (!groups.empty() && (!first || groups.front().block < *first)) first = groups.front().block;
+    return first;
+  }
+
+  static std::optional<std::size_t> before(std::size_t block) {
+    return block > 0 ? std::optional(block - 1) : std::nullopt;
+  }
+
+  bool needs_targets(std::span<const Group> groups, std::size_t size) const {
+    return weights_.any_replaced(size) &&
+           std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.joins; });
+  }
+
+  // Runs a block of the dense model for the targets of its layers, once for all sizes.
+  void find_targets(std::size_t block, const std::vector<std::vector<Group>>& wanted) {
+    if (targets_of_ == block) return;
+    std::set<std::string> joining;  // first layers of groups
+    bool last = true;
+    for (const std::vector<Group>& of_size : wanted)
+      for (const Group& group : of_size) {
+        if (group.block == block && group.joins) joining.insert(group.layers.front());
+        last = last && group.block <= block;
+      }
+    std::vector<Group> groups;
+    std::copy_if(groups_.begin(), groups_.end(), std::back_inserter(groups),
+                 [&](const Group& group) { return joining.contains(group.layers.front()); });
+    Collector outputs(groups, Collector::Reads::outputs, last ? before(block) : block, original_, scratch_);
+    targets_.clear();
+    TaskProgress task(fmt::format("targets of block {}", block + 1), std::ssize(used_));
     for (const std::size_t b : used_) {
       // Judging sequences need no target. Only the other sequences determine it.
-      const bool wants = before && batches_[b].part != TextPart::judging;
-      run(Version::replaced, current_, b, now);
-      if (wants) run(Version::original, original_, b, *before);
+      if (batches_[b].part != TextPart::judging) {
+        run(Version::original, 0, original_, b, outputs);
+        for (std::size_t g = 0; g < groups.size(); ++g)
+          if (outputs.seen[g].has_residual) targets_.keep(groups[g].layers.back(), b, outputs.seen[g]);
+      }
+      task.advance();
+    }
+    outputs.close();
+    targets_of_ = block;
+  }
+
+  // Measures the moments of `groups` at one size. `next`: the block of the groups that are measured next, or the own
+  // block if there are none. If weights are replaced during the visit (`follows`), the output of a block is only valid
+  // when the next block is measured. Otherwise it is stored in this pass.
+  void measure(std::span<const Group> groups, std::size_t next, std::size_t size, bool follows, const Each& each) {
+    const std::size_t block = groups.front().block;
+    const bool moved = needs_targets(groups, size);
+    std::vector<MomentGroup> moments;
+    for (const Group& group : groups) moments.push_back({group.layers, {}, {}, {}, size});
+    Collector now(groups, Collector::Reads::inputs, follows || next == block ? before(block) : block, current(size),
+                  scratch_);
+    Collector::Seen dense;
+    std::optional<TaskProgress> task(std::in_place, fmt::format("inputs of block {}", block + 1), std::ssize(used_));
+    for (const std::size_t b : used_) {
+      run(Version::replaced, size, current(size), b, now);
       for (std::size_t g = 0; g < groups.size(); ++g) {
         const Collector::Seen& seen = now.seen[g];
         if (!seen.has_x) continue;
         MomentGroup::Sums& sums = moments[g].part(batches_[b].part);
-        tt::add_gram(sums.moment, seen.x);
-        if (!wants || !seen.has_residual || !before->seen[g].has_residual) continue;
-        tt::add_product_tn(sums.products, seen.x,
-                           wanted(before->seen[g], bias_of(groups[g].layers.back()), seen.residual));
+        tt::add_upper_gram(sums.moment, seen.x);
+        const std::string& last = groups[g].layers.back();
+        if (moved && seen.has_residual && targets_.give(last, b, dense))
+          tt::add_product_tn(sums.products, seen.x, wanted(dense, bias_of(last), seen.residual));
       }
       task->advance();
     }
     task.reset();
     now.close();
-    if (before) before->close();
-    for (const MomentGroup& group : moments)
-      if (!group.fit.moment.values.empty() && tt::trace(group.fit.moment) > 0) each(group);
+    for (MomentGroup& group : moments)
+      for (MomentGroup::Sums* sums : {&group.fit, &group.held, &group.judged}) tt::mirror_upper(sums->moment);
+    std::erase_if(moments, [](const MomentGroup& group) {
+      return group.fit.moment.values.empty() || tt::trace(group.fit.moment) <= 0;
+    });
+    each(moments);
   }
 
-  // X W + R - R̂, without the bias, which both models have.
-  static tt::FloatMatrix wanted(const Collector::Seen& before, std::span<const float> bias,
-                                const tt::FloatMatrix& residual) {
-    tt::FloatMatrix outputs = before.given;
-    for (std::int64_t k = 0; k < outputs.rows; ++k) {
-      float* row = outputs.row(k);
-      const float *was = before.residual.row(k), *is = residual.row(k);
-      for (std::int64_t j = 0; j < outputs.columns; ++j)
-        row[j] += was[j] - is[j] - (bias.empty() ? 0 : bias[static_cast<std::size_t>(j)]);
-    }
+  // X W + R - R̂, without the bias, which both models have. In place of `dense.given`.
+  static const tt::FloatMatrix& wanted(Collector::Seen& dense, std::span<const float> bias,
+                                       const tt::FloatMatrix& residual) {
+    tt::FloatMatrix& outputs = dense.given;
+    constexpr std::int64_t strip = 64;  // rows
+    tt::each_alone((outputs.rows + strip - 1) / strip, [&](std::int64_t part) {
+      for (std::int64_t k = strip * part; k < std::min(strip * (part + 1), outputs.rows); ++k) {
+        float* row = outputs.row(k);
+        const float *was = dense.residual.row(k), *is = residual.row(k);
+        for (std::int64_t j = 0; j < outputs.columns; ++j)
+          row[j] += was[j] - is[j] - (bias.empty() ? 0 : bias[static_cast<std::size_t>(j)]);
+      }
+    });
     return outputs;
   }
 
@@ -198,6 +280,7 @@ class Calibration final : public InputMoments {
   }
 
   void open(const plan::Machine& machine) {
+    runs_factors_ = !machine.backend->linear_forward.workspace_bytes;
     engine_ = std::make_unique<engine::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
                                                engine::EngineOptions{.fetch_hidden = true});
     engine_->allocate();
@@ -258,15 +341,25 @@ class Calibration final : public InputMoments {
     return count;
   }
 
-  void run(Version version, BlockOutputs& outputs, std::size_t index, Collector& collector) {
+  void run(Version version, std::size_t size, BlockOutputs& outputs, std::size_t index, Collector& collector) {
     check_stop();
     const layers::ObserveInputs observe(collector);
-    weights_.show(version);
+    weights_.show(version, size);
+    if (version == Version::replaced)
+      collector.factors = [this](const std::string& layer, std::int64_t count) { return factors_of(layer, count); };
     collector.open(batches_[index], outputs.batches[index]);
     try {
       engine_->evaluate(batches_[index].batch);
     } catch (const SeenEnough&) {
     }
+  }
+
+  layers::Instead factors_of(const std::string& layer, std::int64_t tokens) {
+    const layers::Parameter* parameter = find(layer);
+    const StreamedWeights::Factors factors = parameter ? weights_.factors(*parameter) : StreamedWeights::Factors{};
+    const auto count = static_cast<std::size_t>(tokens * factors.rank);
+    if (between_.size() < count) between_.resize(count);
+    return {.rank = factors.rank, .left = factors.left, .right = factors.right, .between = between_.data()};
   }
 
   CalibrationSettings settings_;
@@ -278,7 +371,12 @@ class Calibration final : public InputMoments {
   ScratchFile scratch_;
   StreamedWeights weights_;
   std::unique_ptr<engine::Engine> engine_;
-  BlockOutputs current_, original_;  // current_: of the model as compressed so far; original_: of the dense model
+  bool runs_factors_ = false;          // replaced layers may run as two products
+  std::vector<float> between_;         // outputs of the first of them
+  std::vector<BlockOutputs> current_;  // of the model as compressed so far, by size
+  BlockOutputs original_;              // of the dense model
+  Targets targets_;
+  std::optional<std::size_t> targets_of_;  // the block of the targets
   std::vector<Group> groups_;
   std::optional<Probe> probe_;
 };

@@ -25,7 +25,8 @@ struct CalibrationSettings {
 };
 
 // Reads weights when they are used, and stores block outputs in a file. Memory holds the largest matrix, the
-// activations of one batch, and the moments of one layer (of all layers of a block if they need at most 1 GiB).
+// activations of one batch, and at one size the moments of one layer (of all layers of a block if they need at most
+// 1 GiB).
 // InputError: a model, text or tokenizer that cannot be used. Logs a warning if an input has more dimensions than a
 // tenth of the fitted tokens.
 std::unique_ptr<InputMoments> calibrate(const plan::Machine& machine, const CalibrationSettings& settings);

@@ -37,15 +37,18 @@ void BlockOutput::give(const ScratchFile& file, plan::Tensor& normed, plan::Tens
   file.read(*place_ + a.size(), b);
 }
 
-Collector::Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs,
+Collector::Collector(std::span<const Group> groups, Reads reads, std::optional<std::size_t> kept, BlockOutputs& outputs,
                      ScratchFile& scratch)
     : seen(groups.size()),
+      reads_(reads),
       outputs_(outputs),
       scratch_(scratch),
       kept_(kept),
       goes_on_(kept && *kept >= groups.back().block) {
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::string& layer : groups[g].layers) index_[layer] = g;
+  // The forward ends where the output of the last layer would be added to the residual stream.
+  if (reads == Reads::inputs && groups.back().joins && !goes_on_) unread_ = groups.back().layers.back();
   if (outputs.block && *outputs.block < groups.front().block) known_ = outputs.block;
   outputs.block.reset();
 }
@@ -59,11 +62,17 @@ void Collector::see(const std::string& layer, const plan::Tensor& x) {
   const auto found = index_.find(layer);
   if (found == index_.end() && last_ == &seen.back()) seen_all();
   last_ = found == index_.end() ? nullptr : &seen[found->second];
-  if (last_ && !last_->has_x) last_->has_x = read(x, last_->x);
+  if (last_ && !last_->has_x && reads_ == Reads::inputs) last_->has_x = read(x, last_->x);
+}
+
+layers::Instead Collector::instead(const std::string& layer, std::int64_t tokens) {
+  if (layer == unread_) return {.nothing = true};
+  return factors ? factors(layer, tokens) : layers::Instead{};
 }
 
 void Collector::join(const plan::Tensor& residual, const plan::Tensor& given) {
-  if (last_) last_->has_residual = read(residual, last_->residual) && read(given, last_->given);
+  if (last_)
+    last_->has_residual = read(residual, last_->residual) && (reads_ == Reads::inputs || read(given, last_->given));
   if (last_ == &seen.back()) seen_all();
 }
 
@@ -86,13 +95,15 @@ bool Collector::read(const plan::Tensor& x, tt::FloatMatrix& values) const {
   const std::int64_t width = x.shape[x.shape.dims() - 1], length = batch_->batch.length;
   if (x.elements() / width != batch_->batch.sequences * length) return false;
   const std::span<const std::int32_t> lengths = batch_->lengths();
-  values.rows = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), values.columns = width;
+  std::vector<std::int64_t> begins(lengths.size() + 1);  // rows
+  std::partial_sum(lengths.begin(), lengths.end(), begins.begin() + 1, std::plus<std::int64_t>());
+  values.rows = begins.back(), values.columns = width;
   values.values.resize(static_cast<std::size_t>(values.rows * width));
-  float* out = values.values.data();
-  for (std::size_t b = 0; b < lengths.size(); ++b) {
-    const float* from = static_cast<const float*>(x.data) + static_cast<std::int64_t>(b) * length * width;
-    out = std::copy(from, from + lengths[b] * width, out);
-  }
+  tt::each_alone(std::ssize(lengths), [&](std::int64_t b) {
+    const auto index = static_cast<std::size_t>(b);
+    std::copy_n(static_cast<const float*>(x.data) + b * length * width, lengths[index] * width,
+                values.row(begins[index]));
+  });
   return true;
 }
 

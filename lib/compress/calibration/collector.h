@@ -1,6 +1,7 @@
 // Collects the inputs of layers while a model runs, for calibration (lib/layers/training/observe.h).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -57,12 +58,15 @@ struct BlockOutputs {
 // Thrown to end a forward early when all needed data has been collected.
 struct SeenEnough {};
 
-// Collects the inputs of some groups for one batch, and the residual stream that the output of each is added to.
+// Collects the inputs of some groups for one batch, or their outputs, and the residual stream that these are added to.
 // Padding rows are left out.
 class Collector final : public layers::InputObserver {
  public:
+  enum class Reads : std::uint8_t { inputs, outputs };
+
   struct Seen {
-    // [tokens x in], [tokens x out], [tokens x out]; `given` is added to the residual stream
+    // [tokens x in], [tokens x out], [tokens x out]; `given` is added to the residual stream. `x` is read with the
+    // inputs, `given` with the outputs.
     tt::FloatMatrix x, residual, given;
     // False: the matrices hold data of an earlier batch. A head may read only some of the rows, or add to no residual
     // stream.
@@ -72,27 +76,32 @@ class Collector final : public layers::InputObserver {
   // If `outputs` holds a block before that of the groups, forwards start after that block. They store in `outputs` the
   // output of block `kept`, which is the one before the groups or a later one. It is valid after close(), when all
   // batches have run. A forward ends when all groups have been seen and the output is stored.
-  Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs,
+  Collector(std::span<const Group> groups, Reads reads, std::optional<std::size_t> kept, BlockOutputs& outputs,
             ScratchFile& scratch);
 
   void open(const TextBatch& batch, BlockOutput& output);
   void close() { outputs_.block = kept_; }
   void see(const std::string& layer, const plan::Tensor& x) override;
+  layers::Instead instead(const std::string& layer, std::int64_t tokens) override;
   void join(const plan::Tensor& residual, const plan::Tensor& given) override;
   bool enter(std::size_t block) override { return known_ && block <= *known_; }
   void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& residual) override;
 
   std::vector<Seen> seen;  // one per group
+  // The products of layers that are replaced by factors; empty: none.
+  std::function<layers::Instead(const std::string& layer, std::int64_t tokens)> factors = {};
 
  private:
   bool read(const plan::Tensor& x, tt::FloatMatrix& values) const;
   void seen_all();
 
   std::map<std::string, std::size_t> index_;
+  Reads reads_;
   BlockOutputs& outputs_;
   ScratchFile& scratch_;
   std::optional<std::size_t> known_, kept_;
   bool goes_on_ = false;  // the forward continues after the last group
+  std::string unread_;    // the layer whose outputs nobody reads; empty: none
   const TextBatch* batch_ = nullptr;
   BlockOutput* output_ = nullptr;
   Seen* last_ = nullptr;

@@ -2,13 +2,15 @@
 // implementation runs the text through the model.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "lib/tt/matrix.h"
+#include "lib/tt/chain.h"
 
 namespace comera::compress {
 
@@ -46,6 +48,7 @@ struct MomentGroup {
 
   std::vector<std::string> layers;  // without ".weight"
   Sums fit, held, judged;           // sums over fitted, choosing and judging tokens
+  std::size_t size = 0;             // number of the compressed model that was measured
 
   Sums& part(TextPart part) { return part == TextPart::fitted ? fit : part == TextPart::choosing ? held : judged; }
 
@@ -59,9 +62,11 @@ enum class Part : std::uint8_t { all, first, later };
 struct Visit {
   bool follows = false;  // weights are replaced during the visit, so the model runs again for every block
   Part part = Part::all;
-  // Groups without any such layer are skipped; empty: no group is skipped.
-  std::function<bool(const std::string& layer)> wants = {};
+  // Groups without any such layer are skipped at this size; empty: no group is skipped.
+  std::function<bool(const std::string& layer, std::size_t size)> wants = {};
   std::int64_t tokens = 0;  // fitted tokens, evenly from all of them; 0: all
+  // Number of compressed models with replaced weights of their own. The dense model runs once for all of them.
+  std::size_t sizes = 1;
 };
 
 class InputMoments {
@@ -72,15 +77,25 @@ class InputMoments {
   virtual std::vector<double> row_weights(const std::string& table) = 0;
   // Look-ups of each row by judging text, without the added one.
   virtual std::vector<double> judged_row_weights(const std::string& table) = 0;
-  // Calls `each` once for every wanted group, in the order in which the model runs.
-  virtual void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) = 0;
-  // From this call on, the model computes with this weight, [in x out] or [rows x columns]. Later groups include its
-  // effect.
-  virtual void replace(const std::string& layer, const tt::Matrix& weight) = 0;
+  // Calls `each` for every wanted group, once per size: block by block in the order in which the model runs, in every
+  // block size by size. Groups of one size that are measured together come together. Weights that are replaced in
+  // `each` have no effect on these.
+  virtual void visit_together(const Visit& visit,
+                              const std::function<void(std::span<const MomentGroup> groups)>& each) = 0;
+  // The same, group by group.
+  void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) {
+    visit_together(visit,
+                   [&](std::span<const MomentGroup> groups) { std::for_each(groups.begin(), groups.end(), each); });
+  }
+  // From this call on, the model of this size computes with this weight, [in x out] or [rows x columns]. Later groups
+  // of this size include its effect.
+  virtual void replace(const std::string& layer, const tt::Matrix& weight, std::size_t size = 0) = 0;
+  // The same for a linear layer with a weight left right. The model multiplies by both factors if that is faster.
+  virtual void replace(const std::string& layer, const tt::Pair& factors, std::size_t size = 0) = 0;
   // The relative change of the model's output when only this weight is replaced: ||y' - y||² / ||y||² over some
   // held-out text. Nothing if the model has no such weight or no suitable output. Restores the weight afterwards.
   virtual std::optional<double> effect(const std::string& layer, const tt::Matrix& weight) = 0;
-  // Restores the model's own weights.
+  // Restores the model's own weights at all sizes.
   virtual void restore() = 0;
 };
 

@@ -38,25 +38,44 @@ layers::ModelFactory StreamedWeights::streaming(layers::ModelFactory base) {
 }
 
 void StreamedWeights::bring(layers::Parameter& parameter) {
-  if (trial_ && trial_->index == parameter.index) {
+  if (trial_ && trial_->place.index == parameter.index) {
     parameter.value.data = trial_->numbers.data();
     return;
   }
-  parameter.value.data = numbers(parameter, shown_ == Version::replaced && replaced_.contains(parameter.index)).data();
+  const bool replaced = shows_replaced(parameter);
+  COMERA_CHECK(!replaced || !ranks_.contains({size_, parameter.index}));
+  parameter.value.data = numbers(parameter, replaced ? std::optional(size_) : std::nullopt).data();
 }
 
-std::span<float> StreamedWeights::numbers(const layers::Parameter& parameter, bool replaced) {
+bool StreamedWeights::shows_replaced(const layers::Parameter& parameter) const {
+  return shown_ == Version::replaced && replaced_.contains({size_, parameter.index});
+}
+
+StreamedWeights::Factors StreamedWeights::factors(const layers::Parameter& parameter) {
+  const auto rank = ranks_.find({size_, parameter.index});
+  if (rank == ranks_.end() || !shows_replaced(parameter)) return {};
+  const float* left = numbers(parameter, size_).data();
+  return {rank->second, left, left + parameter.shape[0] * rank->second};
+}
+
+// Of the compressed model of this size, else of the model itself.
+std::span<float> StreamedWeights::numbers(const layers::Parameter& parameter, std::optional<std::size_t> size) {
+  const Place place{size.value_or(0), parameter.index};
   const auto found = std::find_if(recent_.begin(), recent_.end(), [&](const Held& held) {
-    return held.index == parameter.index && held.replaced == replaced;
+    return held.place == place && held.replaced == size.has_value();
   });
   if (found != recent_.end()) {
     recent_.splice(recent_.begin(), recent_, found);
     return recent_.front().numbers;
   }
-  make_room(count_of(parameter) * sizeof(float));
-  Held held{parameter.index, replaced, std::vector<float>(count_of(parameter))};
-  if (replaced) {
-    read_replaced(parameter, held.numbers);
+  const auto rank = size ? ranks_.find(place) : ranks_.end();
+  const std::size_t count = rank == ranks_.end()
+                                ? count_of(parameter)
+                                : static_cast<std::size_t>(rank->second * (parameter.shape[0] + parameter.shape[1]));
+  make_room(count * sizeof(float));
+  Held held{place, size.has_value(), std::vector<float>(count)};
+  if (size) {
+    read_replaced(parameter, *size, held.numbers);
   } else {
     stored_.read(parameter, held.numbers);
   }
@@ -74,39 +93,62 @@ void StreamedWeights::drop(std::list<Held>::iterator held) {
   recent_.erase(held);
 }
 
-void StreamedWeights::replace(const layers::Parameter& parameter, std::span<const double> numbers) {
+void StreamedWeights::replace(const layers::Parameter& parameter, std::span<const double> numbers, std::size_t size) {
   COMERA_CHECK(numbers.size() == count_of(parameter));
-  const std::vector<float> floats(numbers.begin(), numbers.end());
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(floats));
-  const auto place = places_.contains(parameter.index)
-                         ? places_.find(parameter.index)
-                         : places_.emplace(parameter.index, scratch_.reserve(bytes.size())).first;
-  scratch_.write(place->second, bytes);
-  readers_.erase(parameter.index);
-  forget_replaced(parameter);
+  const Place place{size, parameter.index};
+  forget_replaced(place);
+  store(place, parameter, std::vector<float>(numbers.begin(), numbers.end()));
 }
 
-void StreamedWeights::replace(const layers::Parameter& parameter, Read read) {
-  readers_[parameter.index] = std::move(read);
-  forget_replaced(parameter);
+void StreamedWeights::replace(const layers::Parameter& parameter, const tt::Pair& factors, std::size_t size) {
+  COMERA_CHECK(factors.left.rows == parameter.shape[0] && factors.right.columns == parameter.shape[1]);
+  const Place place{size, parameter.index};
+  forget_replaced(place);
+  std::vector<float> numbers(factors.left.values.begin(), factors.left.values.end());
+  numbers.insert(numbers.end(), factors.right.values.begin(), factors.right.values.end());
+  COMERA_CHECK(numbers.size() <= count_of(parameter));
+  store(place, parameter, numbers);
+  ranks_[place] = factors.left.columns;
 }
 
-void StreamedWeights::read_replaced(const layers::Parameter& parameter, std::span<float> numbers) const {
-  if (const auto reader = readers_.find(parameter.index); reader != readers_.end())
-    return reader->second(parameter, numbers);
-  scratch_.read(places_.at(parameter.index), std::as_writable_bytes(numbers));
+// The place in the file has room for the matrix, so that it fits whatever replaces the parameter later.
+void StreamedWeights::store(const Place& place, const layers::Parameter& parameter, std::span<const float> numbers) {
+  if (!offsets_.contains(place)) offsets_[place] = scratch_.reserve(count_of(parameter) * sizeof(float));
+  scratch_.write(offsets_[place], std::as_bytes(numbers));
 }
 
-void StreamedWeights::forget_replaced(const layers::Parameter& parameter) {
-  replaced_.insert(parameter.index);
+void StreamedWeights::replace(const layers::Parameter& parameter, Read read, std::size_t size) {
+  const Place place{size, parameter.index};
+  forget_replaced(place);
+  readers_[place] = std::move(read);
+}
+
+bool StreamedWeights::any_replaced(std::size_t size) const {
+  const auto first = replaced_.lower_bound({size, -1});
+  return first != replaced_.end() && first->size == size;
+}
+
+void StreamedWeights::read_replaced(const layers::Parameter& parameter, std::size_t size,
+                                    std::span<float> numbers) const {
+  const Place place{size, parameter.index};
+  if (const auto reader = readers_.find(place); reader != readers_.end()) return reader->second(parameter, numbers);
+  scratch_.read(offsets_.at(place), std::as_writable_bytes(numbers));
+}
+
+// Marks the parameter as replaced and forgets the numbers of an earlier replacement.
+void StreamedWeights::forget_replaced(const Place& place) {
+  replaced_.insert(place);
+  readers_.erase(place);
+  ranks_.erase(place);
   const auto stale = std::find_if(recent_.begin(), recent_.end(),
-                                  [&](const Held& held) { return held.index == parameter.index && held.replaced; });
+                                  [&](const Held& held) { return held.place == place && held.replaced; });
   if (stale != recent_.end()) drop(stale);
 }
 
 void StreamedWeights::restore() {
   replaced_.clear();
   readers_.clear();
+  ranks_.clear();
   for (auto held = recent_.begin(); held != recent_.end();) {
     const auto next = std::next(held);
     if (held->replaced) drop(held);
@@ -116,7 +158,7 @@ void StreamedWeights::restore() {
 
 void StreamedWeights::try_out(const layers::Parameter& parameter, std::span<const double> numbers) {
   COMERA_CHECK(numbers.size() == count_of(parameter));
-  trial_ = Held{parameter.index, false, {numbers.begin(), numbers.end()}};
+  trial_ = Held{{0, parameter.index}, false, {numbers.begin(), numbers.end()}};
 }
 
 }  // namespace comera::compress

@@ -1,7 +1,9 @@
 // Reads the matrices of a model when they are used, so that a model larger than memory can run. The matrices in memory
-// never exceed the size of the largest one, or `set_aside` bytes if that is more, plus one trial matrix.
+// never exceed the size of the largest one, or `set_aside` bytes if that is more, plus one trial matrix. Besides the
+// model itself, several compressed models can run, each with its own replaced weights; they are counted by size.
 #pragma once
 
+#include <compare>
 #include <functional>
 #include <list>
 #include <map>
@@ -14,6 +16,7 @@
 #include "lib/core/files/scratch_file.h"
 #include "lib/engine/weights_file.h"
 #include "lib/layers/training/model.h"
+#include "lib/tt/chain.h"
 
 namespace comera::compress {
 
@@ -34,18 +37,27 @@ class StreamedWeights final : public layers::ParameterSource {
   layers::ModelFactory streaming(layers::ModelFactory base);
   static bool streams(const layers::Parameter& parameter) { return parameter.source != nullptr; }
 
-  // Selects the version that layers read from now on.
-  void show(Version version) { shown_ = version; }
+  // Selects the version that layers read from now on. `size`: number of the compressed model.
+  void show(Version version, std::size_t size = 0) { shown_ = version, size_ = size; }
   void bring(layers::Parameter& parameter) override;
   // Valid until the next call.
-  std::span<const float> original(layers::Parameter& parameter) { return numbers(parameter, false); }
+  std::span<const float> original(layers::Parameter& parameter) { return numbers(parameter, {}); }
 
-  void replace(const layers::Parameter& parameter, std::span<const double> numbers);
+  void replace(const layers::Parameter& parameter, std::span<const double> numbers, std::size_t size = 0);
   // The same, but `read` supplies the numbers each time, so the scratch file does not store them.
   using Read = std::function<void(const layers::Parameter& parameter, std::span<float> numbers)>;
-  void replace(const layers::Parameter& parameter, Read read);
-  bool any_replaced() const { return !replaced_.empty(); }
-  void restore();  // restores all weights
+  void replace(const layers::Parameter& parameter, Read read, std::size_t size = 0);
+  // The same by two factors, left [in x R] and right [R x out], with no more numbers than the matrix. Layers ask for
+  // them by factors(), not by bring().
+  void replace(const layers::Parameter& parameter, const tt::Pair& factors, std::size_t size = 0);
+  bool any_replaced(std::size_t size = 0) const;
+  // Of the selected version; rank 0 if the parameter is a matrix there. Valid until the next call.
+  struct Factors {
+    std::int64_t rank = 0;
+    const float *left = nullptr, *right = nullptr;
+  };
+  Factors factors(const layers::Parameter& parameter);
+  void restore();  // restores all weights at all sizes
 
   // Layers read these numbers until end_trial(), whichever version is selected.
   void try_out(const layers::Parameter& parameter, std::span<const double> numbers);
@@ -55,25 +67,34 @@ class StreamedWeights final : public layers::ParameterSource {
   std::size_t held_bytes() const { return held_; }
 
  private:
+  struct Place {
+    std::size_t size = 0;
+    int index = -1;  // of the parameter
+    auto operator<=>(const Place&) const = default;
+  };
   struct Held {
-    int index = -1;  // index of the parameter
+    Place place;  // size 0 unless replaced
     bool replaced = false;
     std::vector<float> numbers;
   };
-  std::span<float> numbers(const layers::Parameter& parameter, bool replaced);
-  void read_replaced(const layers::Parameter& parameter, std::span<float> numbers) const;
-  void forget_replaced(const layers::Parameter& parameter);
+  bool shows_replaced(const layers::Parameter& parameter) const;
+  void store(const Place& place, const layers::Parameter& parameter, std::span<const float> numbers);
+  std::span<float> numbers(const layers::Parameter& parameter, std::optional<std::size_t> size);
+  void read_replaced(const layers::Parameter& parameter, std::size_t size, std::span<float> numbers) const;
+  void forget_replaced(const Place& place);
   void make_room(std::size_t bytes);
   void drop(std::list<Held>::iterator held);
 
   engine::StoredWeights stored_;
   ScratchFile& scratch_;
   Version shown_ = Version::original;
+  std::size_t size_ = 0;                         // of the selected version
   std::size_t set_aside_, most_ = 0, held_ = 0;  // bytes
   std::list<Held> recent_;                       // most recently used first
-  std::map<int, std::uint64_t> places_;          // places in the scratch file, of parameters that are or were replaced
-  std::map<int, Read> readers_;                  // of parameters whose replaced numbers are not in the scratch file
-  std::set<int> replaced_;                       // indices of the replaced parameters
+  std::map<Place, std::uint64_t> offsets_;       // in the scratch file, of parameters that are or were replaced
+  std::map<Place, std::int64_t> ranks_;          // of parameters that two factors replace
+  std::map<Place, Read> readers_;                // of parameters whose replaced numbers are not in the scratch file
+  std::set<Place> replaced_;
   std::optional<Held> trial_;
 };
 

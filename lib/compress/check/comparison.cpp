@@ -237,7 +237,7 @@ std::shared_ptr<const data::Tokenizer> tokenizer_for(const ComparisonText& text,
   return tokenizer;
 }
 
-using Give = std::function<Given(const Run&)>;
+using Give = std::function<Given(std::size_t run)>;
 
 Comparison compared(const Text& text, const std::vector<Run>& runs, const Give& before, const Give& after) {
   Agreement agreement;
@@ -247,11 +247,12 @@ Comparison compared(const Text& text, const std::vector<Run>& runs, const Give& 
   std::int64_t all = 0;
   for (const Run& run : runs) all += tokens_of(run);
   TaskProgress task("comparing answers to tokens", all);
-  for (const Run& run : runs) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Run& run = runs[i];
     check_stop();
-    const Given first = before(run);
+    const Given first = before(i);
     check_stop();
-    agreement.add(first, after(run), tokens_of(run), std::ssize(run.lengths), run.next);
+    agreement.add(first, after(i), tokens_of(run), std::ssize(run.lengths), run.next);
     task.advance(tokens_of(run));
   }
   Comparison comparison = agreement.result();
@@ -269,7 +270,33 @@ void read_stored(const io::ModelFolder& folder, const io::ChainSpec& chain, cons
   std::copy_n(weight.values.begin(), numbers.size(), numbers.begin());  // the rows after these are padding of a table
 }
 
-Comparison cost_of(Model& model, const Text& text, const std::vector<Run>& runs, const Result& result) {
+// The answers of the dense model to each run. Those that fit into `most_kept` are computed once for all results.
+class DenseAnswers {
+ public:
+  DenseAnswers(Model& model, const std::vector<Run>& runs) : model_(model), runs_(runs), kept_(runs.size()) {}
+
+  Given operator()(std::size_t run) {
+    if (kept_[run]) return *kept_[run];
+    Given given = model_.give(runs_[run]);
+    const std::size_t bytes = sizeof(float) * given.hidden.size() +
+                              sizeof(double) * (given.embedding.size() + given.logits.size() + given.scores.size()) +
+                              sizeof(std::int32_t) * given.best.size();
+    if (held_ + bytes > most_kept) return given;
+    held_ += bytes;
+    return kept_[run].emplace(std::move(given));
+  }
+
+ private:
+  static constexpr std::size_t most_kept = std::size_t{1} << 28;  // bytes
+
+  Model& model_;
+  const std::vector<Run>& runs_;
+  std::vector<std::optional<Given>> kept_;
+  std::size_t held_ = 0;
+};
+
+Comparison cost_of(Model& model, const Text& text, const std::vector<Run>& runs, DenseAnswers& dense,
+                   const Result& result) {
   const io::ModelFolder stored(result.output);
   model.weights().restore();
   for (const LayerOutcome& layer : result.layers) {
@@ -280,8 +307,8 @@ Comparison cost_of(Model& model, const Text& text, const std::vector<Run>& runs,
       });
   }
   const Comparison comparison = compared(
-      text, runs, [&](const Run& run) { return model.give(run); },
-      [&](const Run& run) { return model.give(run, Version::replaced); });
+      text, runs, [&](std::size_t run) { return dense(run); },
+      [&](std::size_t run) { return model.give(runs[run], Version::replaced); });
   model.weights().restore();
   return comparison;
 }
@@ -304,7 +331,8 @@ Comparison compare_models(const plan::Machine& machine, const std::string& befor
   const std::vector<Run> runs =
       runs_of(wanted.tokens > 0 ? thinned(text.sequences, wanted.tokens) : text.sequences, spec, tokenizer->specials());
   return compared(
-      text, runs, [&](const Run& run) { return first.give(run); }, [&](const Run& run) { return second.give(run); });
+      text, runs, [&](std::size_t run) { return first.give(runs[run]); },
+      [&](std::size_t run) { return second.give(runs[run]); });
 }
 
 void measure_cost(const plan::Machine& machine, const std::string& model, const ComparisonText& wanted,
@@ -317,7 +345,8 @@ void measure_cost(const plan::Machine& machine, const std::string& model, const 
     const models::Spec& spec = models::common(dense.spec());
     const std::vector<Run> runs =
         runs_of(thinned(std::move(text.sequences), enough_for(dense.spec())), spec, tokenizer->specials());
-    for (Result& result : results) result.cost = cost_of(dense, text, runs, result);
+    DenseAnswers answers(dense, runs);
+    for (Result& result : results) result.cost = cost_of(dense, text, runs, answers, result);
     return;
   } catch (const Stopped&) {
     failed.left_out = "it was stopped";

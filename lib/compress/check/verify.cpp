@@ -97,8 +97,12 @@ class Verifier {
     return {chain.name, entry.tensor.name, chain.table(), chain.conv1d, entry.tensor.type, entry.tensor.shape};
   }
 
+  tt::Chain stored(const io::ChainSpec& chain) const {
+    return tt::to_double(io::read_chain(compressed_, chain, threshold_));
+  }
+
   Matrix expanded(const io::ChainSpec& chain) const {
-    Matrix fitted = tt::expand(tt::to_double(io::read_chain(compressed_, chain, threshold_)));
+    Matrix fitted = tt::expand(stored(chain));
     const Candidate candidate = candidate_of(chain);
     return fitted.rows > candidate.in() ? tt::first_rows(fitted, candidate.in()) : fitted;
   }
@@ -109,7 +113,7 @@ class Verifier {
     const bool sequential = certificate_.calibration && certificate_.calibration->sequential;
     for (const auto& [name, chain] : chains_)
       if (sequential && chain.table()) moments_->replace(name, expanded(chain));
-    const auto compressed = [&](const std::string& layer) { return chains_.contains(layer); };
+    const auto compressed = [&](const std::string& layer, std::size_t) { return chains_.contains(layer); };
     moments_->visit({sequential, Part::all, compressed}, [&](const MomentGroup& group) {
       for (const std::string& name : group.layers) {
         const auto found = chains_.find(name);
@@ -117,7 +121,7 @@ class Verifier {
         const Matrix fitted = expanded(found->second);
         outputs[name] = tt::output_error(target_of(read_weight(dense_, candidate_of(found->second)), group), fitted,
                                          group.judged.moment);
-        if (sequential) moments_->replace(name, fitted);
+        if (sequential) moments_->replace(name, tt::factors(stored(found->second)));
       }
     });
   }
@@ -129,8 +133,7 @@ class Verifier {
     check.name = chain.weight_name();
     check.stored_rel_error = layer.rel_error;
     check.stored_output_error = layer.output_error;
-    check.rel_error = tt::chain_error(read_weight(dense_, candidate_of(chain)),
-                                      tt::to_double(io::read_chain(compressed_, chain, threshold_)));
+    check.rel_error = tt::chain_error(read_weight(dense_, candidate_of(chain)), stored(chain));
     if (const auto found = outputs.find(layer.name); found != outputs.end()) check.output_error = found->second;
     const io::ModelFolder::Entry* core = compressed_.find(chain.core_name(0));
     if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor)) != layer.weight_hash)

@@ -109,11 +109,20 @@ void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, Evidence ev
   }
 }
 
-tt::Matrix fitted_weight(const LayerJob& job, std::size_t size) {
-  const LayerAtSize& at = job.sizes[size];
+namespace {
+
+tt::Chain stored_chain(const LayerAtSize& at) {
   const io::ModelFolder stored(at.file);
-  tt::Matrix weight = tt::expand(tt::to_double(io::read_chain(stored, *at.outcome->chain, {})));
-  return weight.rows > job.candidate.in() ? tt::first_rows(weight, job.candidate.in()) : weight;
+  return tt::to_double(io::read_chain(stored, *at.outcome->chain, {}));
 }
+
+}  // namespace
+
+tt::Matrix fitted_table(const LayerJob& job, std::size_t size) {
+  tt::Matrix table = tt::expand(stored_chain(job.sizes[size]));
+  return table.rows > job.candidate.in() ? tt::first_rows(table, job.candidate.in()) : table;
+}
+
+tt::Pair fitted_factors(const LayerJob& job, std::size_t size) { return tt::factors(stored_chain(job.sizes[size])); }
 
 }  // namespace comera::compress

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "lib/compress/fit/fit_layer.h"
 #include "lib/compress/plan/exact_rows.h"
@@ -11,67 +12,116 @@
 namespace comera::compress {
 namespace {
 
+constexpr std::int64_t widest = 2048;  // inputs; of wider layers only one is in memory
+
 // The order in which layers are fitted. Without text each layer is fitted at all sizes at once. With text each size
-// follows its own compressed layers; layers whose inputs are the same at all sizes are still fitted at once.
+// follows its own compressed layers: the layers of a block are fitted size by size. Layers whose inputs are the same at
+// all sizes are still fitted at once.
 class Fitting {
  public:
   Fitting(std::vector<LayerJob>& jobs, const FitInputs& inputs, WorkFolder& work)
       : jobs_(jobs),
         inputs_(inputs),
         work_(work),
-        count_(jobs.front().sizes.size()),
-        end_(count_),
-        task_("fitting layers", std::ssize(jobs) * static_cast<std::int64_t>(count_)) {
+        all_{0, jobs.front().sizes.size()},
+        task_("fitting layers", std::ssize(jobs) * static_cast<std::int64_t>(all_.end)) {
     for (LayerJob& job : jobs_) by_name_[job.candidate.name] = &job;
   }
 
   void run() {
-    if (!inputs_.moments || !inputs_.sequential) return fit_part(Part::all);
-    // The tables, and the first block if all tables stay dense, have the same inputs at all sizes.
+    if (!inputs_.moments) return fit_unreached(all_);
     fit_tables();
-    const bool shares_first = std::none_of(jobs_.begin(), jobs_.end(),
-                                           [&](const LayerJob& job) { return job.candidate.table && is_cut(job); });
+    if (!inputs_.sequential) {
+      fit_on_text(Part::all);
+      return fit_unreached(all_);
+    }
+    // The tables, and the first block if all tables stay dense, have the same inputs at all sizes.
+    const bool shares_first = std::none_of(
+        jobs_.begin(), jobs_.end(), [&](const LayerJob& job) { return job.candidate.table && is_cut(job, all_); });
     if (shares_first) fit_on_text(Part::first);
-    one_size_ = true;
-    for (std::size_t size = 0; size < count_; ++size) {
-      begin_ = size, end_ = size + 1;
+    for (std::size_t size = 0; size < all_.end; ++size)
       for (const LayerJob& job : jobs_)
         if (job.sizes[size].outcome) follow(job, size);
-      fit_part(shares_first ? Part::later : Part::all);
-      inputs_.moments->restore();
-    }
+    fit_size_by_size(shares_first ? Part::later : Part::all);
+    for (std::size_t size = 0; size < all_.end; ++size) fit_unreached({size, size + 1});
+    inputs_.moments->restore();
   }
 
  private:
-  // True if the layer becomes a chain at one of the sizes that are fitted now.
-  bool is_cut(const LayerJob& job) const {
-    for (std::size_t size = begin_; size < end_; ++size)
+  struct Sizes {
+    std::size_t begin = 0, end = 0;
+  };
+
+  // True if the layer becomes a chain at one of these sizes.
+  static bool is_cut(const LayerJob& job, Sizes sizes) {
+    for (std::size_t size = sizes.begin; size < sizes.end; ++size)
       if (!job.sizes[size].dense()) return true;
     return false;
   }
 
-  void fit_part(Part part) {
-    if (inputs_.moments) {
-      fit_tables();
-      fit_on_text(part);
-    }
-    for (LayerJob& job : jobs_) fit(job, {});  // layers that calibration does not reach
-  }
-
   void fit_tables() {
     for (LayerJob& job : jobs_)
-      if (job.candidate.table) fit(job, table_evidence(inputs_.moments, job.candidate, exact_rows_of(job)));
+      if (job.candidate.table) fit(job, all_, table_evidence(inputs_.moments, job.candidate, exact_rows_of(job)));
   }
 
+  // Fits the layers of this part at all sizes at once.
   void fit_on_text(Part part) {
-    const auto wanted = [&](const std::string& name) {
-      const auto found = by_name_.find(name);
-      return found != by_name_.end() && is_cut(*found->second);
+    const auto wanted = [&](const std::string& name, std::size_t) {
+      const LayerJob* job = find(name);
+      return job && is_cut(*job, all_);
     };
-    inputs_.moments->visit({inputs_.sequential, part, wanted}, [&](const MomentGroup& group) {
+    inputs_.moments->visit_together({inputs_.sequential, part, wanted},
+                                    [&](std::span<const MomentGroup> groups) { fit_together(groups, all_); });
+  }
+
+  // Later layers of a size read the outputs of the stored layers of that size.
+  void fit_size_by_size(Part part) {
+    const auto wanted = [&](const std::string& name, std::size_t size) {
+      const LayerJob* job = find(name);
+      return job && !job->sizes[size].dense();
+    };
+    inputs_.moments->visit_together({.follows = true, .part = part, .wants = wanted, .sizes = all_.end},
+                                    [&](std::span<const MomentGroup> groups) {
+                                      const std::size_t size = groups.empty() ? 0 : groups.front().size;
+                                      for (const LayerJob* job : fit_together(groups, {size, size + 1}))
+                                        follow(*job, size);
+                                    });
+  }
+
+  // Fits layers whose inputs are known, at the same time and the largest first. Returns those that were not fitted
+  // before.
+  std::vector<LayerJob*> fit_together(std::span<const MomentGroup> groups, Sizes sizes) {
+    struct Task {
+      LayerJob* job;
+      const MomentGroup* group;
+      std::int64_t cost() const { return job->candidate.in() * job->candidate.in() * job->candidate.out(); }
+    };
+    std::vector<Task> tasks;
+    for (const MomentGroup& group : groups)
       for (const std::string& name : group.layers)
-        if (const auto found = by_name_.find(name); found != by_name_.end()) fit(*found->second, {&group, {}});
-    });
+        if (LayerJob* job = find(name); job && is_open(*job, sizes)) tasks.push_back({job, &group});
+    std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.cost() > b.cost(); });
+    const auto fit_one = [&](std::int64_t i) {
+      const Task& task = tasks[static_cast<std::size_t>(i)];
+      fit(*task.job, sizes, {task.group, {}});
+    };
+    if (std::all_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.group->fit.moment.rows <= widest; }))
+      tt::each_apart(std::ssize(tasks), fit_one);
+    else
+      for (std::int64_t i = 0; i < std::ssize(tasks); ++i) tt::each_apart(1, [&](std::int64_t) { fit_one(i); });
+    std::vector<LayerJob*> fitted;
+    for (const Task& task : tasks) fitted.push_back(task.job);
+    return fitted;
+  }
+
+  // Fits the layers that calibration does not reach.
+  void fit_unreached(Sizes sizes) {
+    for (LayerJob& job : jobs_) fit(job, sizes, {});
+  }
+
+  LayerJob* find(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found != by_name_.end() ? found->second : nullptr;
   }
 
   // The same number at every size that cuts the table.
@@ -81,10 +131,16 @@ class Fitting {
     return exact;
   }
 
-  // Fits the layer at the current sizes at which it is not fitted yet.
-  void fit(LayerJob& job, Evidence evidence) {
+  static bool is_open(const LayerJob& job, Sizes sizes) {
+    for (std::size_t size = sizes.begin; size < sizes.end; ++size)
+      if (!job.sizes[size].outcome) return true;
+    return false;
+  }
+
+  // Fits the layer at those of the sizes at which it is not fitted yet.
+  void fit(LayerJob& job, Sizes sizes, Evidence evidence) {
     std::vector<std::size_t> open, to_fit;
-    for (std::size_t size = begin_; size < end_; ++size)
+    for (std::size_t size = sizes.begin; size < sizes.end; ++size)
       if (!job.sizes[size].outcome) open.push_back(size);
     if (open.empty()) return;
     check_stop();
@@ -92,23 +148,23 @@ class Fitting {
     for (const std::size_t size : open)
       if (!take_finished(job, size, work_)) to_fit.push_back(size);
     if (!to_fit.empty()) fit_layer(job, to_fit, std::move(evidence), inputs_.folder, work_);
-    for (const std::size_t size : open) {
-      task_.advance();
-      if (one_size_) follow(job, size);
-    }
+    task_.advance(std::ssize(open));
   }
 
   // Later layers read the outputs of the stored layer.
   void follow(const LayerJob& job, std::size_t size) {
-    if (job.sizes[size].outcome->chain) inputs_.moments->replace(job.candidate.name, fitted_weight(job, size));
+    if (!job.sizes[size].outcome->chain) return;
+    if (job.candidate.table)
+      inputs_.moments->replace(job.candidate.name, fitted_table(job, size), size);
+    else
+      inputs_.moments->replace(job.candidate.name, fitted_factors(job, size), size);
   }
 
   std::vector<LayerJob>& jobs_;
   FitInputs inputs_;
   WorkFolder& work_;
   std::map<std::string, LayerJob*> by_name_;
-  std::size_t count_, begin_ = 0, end_;  // all sizes; the sizes that are fitted now
-  bool one_size_ = false;                // later layers follow the layers of one size
+  Sizes all_;
   TaskProgress task_;
 };
 

@@ -1,4 +1,4 @@
-// The stage `fitted`: fits the layers at all sizes one by one and stores the chains in the work folder.
+// The stage `fitted`: fits the layers at all sizes and stores the chains in the work folder.
 #pragma once
 
 #include "lib/compress/fit/work.h"

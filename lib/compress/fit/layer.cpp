@@ -148,7 +148,9 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
     search.bytes = static_cast<std::int64_t>(planned_bytes(plan, candidate_));
     search.storage = {element, plan.layout.gauge};
     search.shrinkage = {0, 0.03, 0.1};
-    return tt::best_candidate(target(), evidence_.inputs->fit.moment, evidence_.inputs->held.moment, search).chain;
+    return tt::best_candidate(target(), evidence_.inputs->fit.moment, evidence_.inputs->held.moment, search,
+                              &*curve_->whitened)
+        .chain;
   }
   tt::Chain chain;
   if (plan.form != PlannedForm::tt)

@@ -114,7 +114,7 @@ void measure_on_text(JobsByName& left, std::int64_t tokens, const Request& reque
       left.erase(found);
     }
   };
-  const auto wanted = [&](const std::string& layer) { return left.contains(layer); };
+  const auto wanted = [&](const std::string& layer, std::size_t) { return left.contains(layer); };
   request.moments->visit({.wants = wanted, .tokens = tokens}, each);
 }
 

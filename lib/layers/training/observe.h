@@ -2,11 +2,20 @@
 // pays one test per call.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "lib/plan/walk.h"
 
 namespace comera::layers {
+
+// What a dense layer computes in place of x W. The observer owns the memory.
+struct Instead {
+  bool nothing = false;                          // nobody reads the outputs
+  std::int64_t rank = 0;                         // above 0: x left right
+  const void *left = nullptr, *right = nullptr;  // [M, R], [R, N]
+  void* between = nullptr;                       // [K, R]
+};
 
 class InputObserver {
  public:
@@ -14,6 +23,10 @@ class InputObserver {
   // x [K, M] is the input of the dense layer of this name (without ".weight") while a walk computes. May end the walk
   // by an exception.
   virtual void see(const std::string& layer, const plan::Tensor& x) = 0;
+  // Asked after see(). The default: the layer computes x W. Factors need a backend whose products use no workspace.
+  virtual Instead instead(const std::string& layer, std::int64_t tokens) {
+    return static_cast<void>(layer), static_cast<void>(tokens), Instead{};
+  }
   // `given` is the output of the last observed layer, bias included. It is about to be added to the residual stream
   // `stream`; both [K, N].
   virtual void join(const plan::Tensor& residual, const plan::Tensor& given) {

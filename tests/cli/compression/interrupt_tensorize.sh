@@ -13,17 +13,18 @@ for letter in b f g j k p q v w x y z; do printf '%s\n##%s\n' "$letter" "$letter
 seq 20000 | awk '{ print "the cat of dog " $1 " sat of the mat and the dog of cat " $1 * 7 % 1300 }' >text.txt
 
 going_on='stopping; what is done is kept, and the same command goes on there; again to quit now'
-options=(bert --ratio 1.7 --calibrate text.txt --calibrate-tokens 24000 --threads 2)
+options=(bert --ratio 1.7,2.5 --calibrate text.txt --calibrate-tokens 24000 --threads 2)
 run "$COMERA" tensorize "${options[@]}" -o whole
 expect_exit 0
 kept=./small.partial
 for moment in 0 0.4 1.2; do  # while it reads, and while it measures the layers
   interrupted INT $moment "$answer|$going_on" "$COMERA" tensorize "${options[@]}" -o small
 done
-# While it fits layers.
+# While it fits layers: all of the first block at both sizes, those of the second block at the first size.
 "$COMERA" tensorize "${options[@]}" -o small >.out 2>.err &
 pid=$!
-while kill -0 $pid 2>/dev/null && ! ls small.partial/plan-* >/dev/null 2>&1; do sleep 0.01; done
+finished() { find small.partial -name 'plan-*' 2>/dev/null | wc -l; }
+while kill -0 $pid 2>/dev/null && [ "$(finished)" -lt 19 ]; do sleep 0.01; done
 start=$(date +%s%N)
 kill -s TERM $pid
 wait $pid
@@ -36,14 +37,16 @@ expect_err "^$going_on\$"
 ls small.partial/plan-* >/dev/null 2>&1 || fail "finished work is kept"
 run "$COMERA" tensorize "${options[@]}" -o small
 expect_exit 0
-expect_same_bytes whole/model.safetensors small/model.safetensors
+for ratio in 1.7 2.5; do
+  expect_same_bytes whole/ratio-$ratio/model.safetensors small/ratio-$ratio/model.safetensors
+done
 kept=none
 expect_no_file small.partial
 
 for moment in 0 1; do
-  interrupted INT $moment "$answer" "$COMERA" evaluate small --against bert --data text.txt
+  interrupted INT $moment "$answer" "$COMERA" evaluate small/ratio-1.7 --against bert --data text.txt
 done
-interrupted TERM 0.3 "$answer" "$COMERA" inspect small --verify bert --calibrate text.txt
+interrupted TERM 0.3 "$answer" "$COMERA" inspect small/ratio-1.7 --verify bert --calibrate text.txt
 
 python3 "$tests/../scripts/make_checkpoint.py" large --architecture bert --layers 4 --hidden 512 --intermediate 2048 \
   --vocabulary 2000 --heads 4 --shards 1 --type F32
