@@ -7,18 +7,18 @@ import glob
 class Nvml:
     def __init__(self, uuid=None):
         self.library = ctypes.CDLL("libnvidia-ml.so.1")
-        self.card = ctypes.c_void_p()
+        self.device = ctypes.c_void_p()
         if self.library.nvmlInit_v2() or self.find(uuid):
             raise OSError("NVML has no such GPU")
 
     def find(self, uuid):
         if uuid:
-            return self.library.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode(), ctypes.byref(self.card))
-        return self.library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(0), ctypes.byref(self.card))
+            return self.library.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode(), ctypes.byref(self.device))
+        return self.library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(0), ctypes.byref(self.device))
 
     def joules(self):
         millijoules = ctypes.c_ulonglong()
-        if self.library.nvmlDeviceGetTotalEnergyConsumption(self.card, ctypes.byref(millijoules)):
+        if self.library.nvmlDeviceGetTotalEnergyConsumption(self.device, ctypes.byref(millijoules)):
             return None
         return 1e-3 * millijoules.value
 

@@ -95,7 +95,8 @@ Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& he
   });
   const auto best =
       std::min_element(tried.begin(), tried.end(), [](const Tried& a, const Tried& b) { return a.loss < b.loss; });
-  return best->loss < followed_loss(weight, held) ? std::move(best->target) : weight;
+  if (best->loss >= followed_loss(weight, held)) return weight;
+  return std::move(best->target);
 }
 
 WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment)

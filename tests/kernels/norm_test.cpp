@@ -151,9 +151,9 @@ TEST_CASE("norm: sums for gain and shift with several wide rows per block of the
   for (std::int64_t i = 0; i < count; ++i) sum[i] = whole(i, 7), dy[i] = whole(i + i / columns, 11);
   cuda::Call call(DType::bf16);
   NormBackward a;
-  a.tokens = tokens, a.columns = columns, a.dy = call.stream(dy), a.sum = call.stream(sum), a.mean = call.f32(mean),
-  a.rstd = call.f32(rstd);
-  a.gain = call.f32(gain), a.d_sum = call.stream(dy), a.d_gain = call.f32(d_gain), a.d_shift = call.f32(d_shift);
+  a.tokens = tokens, a.columns = columns, a.dy = call.activations(dy), a.sum = call.activations(sum),
+  a.mean = call.f32(mean), a.rstd = call.f32(rstd);
+  a.gain = call.f32(gain), a.d_sum = call.activations(dy), a.d_gain = call.f32(d_gain), a.d_shift = call.f32(d_shift);
   call.run(cuda::table().norm_backward, a);
   for (std::int64_t i = 0; i < count; ++i) d_gain[i % columns] += dy[i] * sum[i], d_shift[i % columns] += dy[i];
   CHECK(call.read_f32(a.d_gain, columns) == d_gain);

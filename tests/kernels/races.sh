@@ -5,13 +5,13 @@
 #   tests/kernels/races.sh BUILD
 set -euo pipefail
 test=$1/test_kernels_races
-export COMERA_COLUMN='cuda on host' TSAN_OPTIONS="halt_on_error=1 exitcode=66 ${TSAN_OPTIONS:-}"
+export COMERA_COLUMN='cuda emulator' TSAN_OPTIONS="halt_on_error=1 exitcode=66 ${TSAN_OPTIONS:-}"
 # ThreadSanitizer exits before the first line if the system randomises addresses over more bits than it supports.
 "$test" --help > /dev/null 2>&1 || [ $? != 66 ] || { echo "SKIPPED: ThreadSanitizer does not start here" && exit 77; }
 
 # Checks that ThreadSanitizer detects a known race.
-if "$test" 'cuda on host: a missing barrier shows' > /dev/null 2>&1 || [ $? != 66 ]; then
+if "$test" 'cuda emulator: a missing barrier shows' > /dev/null 2>&1 || [ $? != 66 ]; then
   echo "a missing barrier was not seen" && exit 1
 fi
-cases='*within the derived bound*,tt_linear: the fused*,attention in bf16*rows apart*,cuda on host: sums*'
+cases='*within the derived bound*,tt_linear: the fused*,attention in bf16*rows apart*,cuda emulator: sums*'
 "$test" "$cases" 2>&1 | tail -n 60

@@ -11,7 +11,7 @@ const Backend& table();
 
 Memory device_memory();
 Device device_control();
-const char* variant_name();  // "sm_90 NVIDIA H200", or "on host"
+const char* variant_name();  // "sm_90 NVIDIA H200", or "emulator"
 
 // A queued copy within device memory, and a queued fill with zeros.
 Status copy_on_device(const Context& context, void* to, const void* from, std::size_t bytes);

@@ -157,7 +157,7 @@ Device device_control() {
           failure, upload_beside, join_copies,     begin_graph,    end_graph, launch_graph, release_graph};
 }
 
-const char* variant_name() { return "on host"; }
+const char* variant_name() { return "emulator"; }
 
 Status copy_on_device(const Context& context, void* to, const void* from, std::size_t bytes) {
   return to == from || bytes == 0 ? Status::ok : emulator::upload(context, to, from, bytes);

@@ -82,7 +82,7 @@ struct Grid {
 Grid grid_state;
 
 [[noreturn]] void stop(const char* sentence) {
-  std::fprintf(stderr, "[cuda on host] block (%u, %u, %u): %s\n", blockIdx.x, blockIdx.y, blockIdx.z, sentence);
+  std::fprintf(stderr, "[cuda emulator] block (%u, %u, %u): %s\n", blockIdx.x, blockIdx.y, blockIdx.z, sentence);
   std::abort();
 }
 

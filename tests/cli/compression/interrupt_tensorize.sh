@@ -13,7 +13,7 @@ for letter in b f g j k p q v w x y z; do printf '%s\n##%s\n' "$letter" "$letter
 seq 20000 | awk '{ print "the cat of dog " $1 " sat of the mat and the dog of cat " $1 * 7 % 1300 }' >text.txt
 
 going_on='stopping; what is done is kept, and the same command goes on there; again to quit now'
-options=(bert --ratio 1.7,2.5 --calibrate text.txt --calibrate-tokens 24000 --threads 2)
+options=(bert --ratio "1.7,2.5" --calibrate text.txt --calibrate-tokens 24000 --threads 2)
 run "$COMERA" tensorize "${options[@]}" -o whole
 expect_exit 0
 kept=./small.partial

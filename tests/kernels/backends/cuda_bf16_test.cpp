@@ -13,7 +13,7 @@ namespace {
 
 // `work` returns the outputs of a call. Gradients of parameters are f32 for both dtypes, so their bytes are equal.
 template <class Work>
-void check_stream(const Work& work) {
+void check_activations(const Work& work) {
   Call in_f32(DType::f32), in_bf16(DType::bf16);
   CHECK(work(in_bf16) == rounded(work(in_f32)));
 }
@@ -43,16 +43,16 @@ TEST_CASE("bf16 on CUDA: look-ups in dense tables") {
   for (const bool many : {false, true})
     for (const std::int64_t columns : {5, 24}) {
       const std::int64_t bags = many ? 4 : 11;
-      check_stream([&](Call& call) {
-        void* const y = call.stream(numbers(bags * columns, 1));
+      check_activations([&](Call& call) {
+        void* const y = call.activations(numbers(bags * columns, 1));
         call.run(table().embedding_forward,
                  EmbeddingForward{bags_in(call, many), 24, columns, call.f32(numbers(24 * columns, 2)), y, true});
-        return call.read_stream(y, static_cast<std::size_t>(bags * columns));
+        return call.read_activations(y, static_cast<std::size_t>(bags * columns));
       });
       check_gradient([&](Call& call) {
         void* const gradient = call.f32(numbers(24 * columns, 1));
         call.run(table().embedding_backward, EmbeddingBackward{bags_in(call, many), 24, columns,
-                                                               call.stream(numbers(bags * columns, 2)), gradient});
+                                                               call.activations(numbers(bags * columns, 2)), gradient});
         return call.read_f32(gradient, static_cast<std::size_t>(24 * columns));
       });
     }
@@ -62,23 +62,23 @@ TEST_CASE("bf16 on CUDA: exact rows of a table") {
   const std::vector<std::int32_t> rows = {0, 7, 11, 23};
   for (const std::int64_t columns : {5, 24}) {
     const auto ids_in = [&](Call& call) { return ExactIds{11, call.ints(some_ids), 4, columns, call.ints(rows)}; };
-    check_stream([&](Call& call) {
-      void* const y = call.stream(numbers(11 * columns, 1));
+    check_activations([&](Call& call) {
+      void* const y = call.activations(numbers(11 * columns, 1));
       call.run(table().exact_rows_forward, ExactRowsForward{ids_in(call), call.f32(numbers(4 * columns, 2)), y});
-      return call.read_stream(y, static_cast<std::size_t>(11 * columns));
+      return call.read_activations(y, static_cast<std::size_t>(11 * columns));
     });
     const auto backward = [&](Call& call, void* d_rows, void* d_chain) {
       call.run(table().exact_rows_backward,
-               ExactRowsBackward{ids_in(call), call.stream(numbers(11 * columns, 3)), d_rows, d_chain});
+               ExactRowsBackward{ids_in(call), call.activations(numbers(11 * columns, 3)), d_rows, d_chain});
     };
-    check_stream([&](Call& call) {
-      void* const d_chain = call.stream(Floats(static_cast<std::size_t>(11 * columns)));
+    check_activations([&](Call& call) {
+      void* const d_chain = call.activations(Floats(static_cast<std::size_t>(11 * columns)));
       backward(call, call.f32(numbers(4 * columns, 4)), d_chain);
-      return call.read_stream(d_chain, static_cast<std::size_t>(11 * columns));
+      return call.read_activations(d_chain, static_cast<std::size_t>(11 * columns));
     });
     check_gradient([&](Call& call) {
       void* const d_rows = call.f32(numbers(4 * columns, 4));
-      backward(call, d_rows, call.stream(Floats(static_cast<std::size_t>(11 * columns))));
+      backward(call, d_rows, call.activations(Floats(static_cast<std::size_t>(11 * columns))));
       return call.read_f32(d_rows, static_cast<std::size_t>(4 * columns));
     });
   }
@@ -90,20 +90,21 @@ TEST_CASE("bf16 on CUDA: look-ups in TTM tables") {
       const std::int64_t bags = many ? 4 : 11;
       TtmTable t = table_of(rank);
       const auto halves = [&](Call& call) {
-        t.left = call.stream(numbers(left_elements(t), 3)), t.right = call.stream(numbers(right_elements(t), 4));
+        t.left = call.activations(numbers(left_elements(t), 3)),
+        t.right = call.activations(numbers(right_elements(t), 4));
       };
-      check_stream([&](Call& call) {
+      check_activations([&](Call& call) {
         halves(call);
-        void* const y = call.stream(numbers(bags * 8, 1));
+        void* const y = call.activations(numbers(bags * 8, 1));
         call.run(table().ttm_forward, TtmForward{bags_in(call, many), &t, y, true});
-        return call.read_stream(y, static_cast<std::size_t>(bags * 8));
+        return call.read_activations(y, static_cast<std::size_t>(bags * 8));
       });
       check_gradient([&](Call& call) {
         halves(call);
         void *const left = call.f32(numbers(left_elements(t), 5)), *const right =
                                                                        call.f32(numbers(right_elements(t), 6));
         call.run(table().ttm_backward,
-                 TtmBackward{bags_in(call, many), &t, call.stream(numbers(bags * 8, 1)), left, right});
+                 TtmBackward{bags_in(call, many), &t, call.activations(numbers(bags * 8, 1)), left, right});
         Floats both = call.read_f32(left, static_cast<std::size_t>(left_elements(t)));
         for (float x : call.read_f32(right, static_cast<std::size_t>(right_elements(t)))) both.push_back(x);
         return both;
@@ -112,20 +113,20 @@ TEST_CASE("bf16 on CUDA: look-ups in TTM tables") {
 }
 
 TEST_CASE("bf16 on CUDA: factors of TTM tables") {
-  check_stream([](Call& call) {
+  check_activations([](Call& call) {
     TtmTable t = table_of(5);
     t.cores[0] = call.f32(numbers(8 * 5, 1)), t.cores[1] = call.f32(numbers(5 * 24, 2)),
     t.diagonals[0] = call.f32({0.5f, 2, -1, 0.25f, 1});
-    t.left = call.stream(Floats(40)), t.right = call.stream(Floats(120));
+    t.left = call.activations(Floats(40)), t.right = call.activations(Floats(120));
     call.run(table().ttm_merge, TtmMerge{&t});
-    Floats both = call.read_stream(t.left, 40);
-    for (float x : call.read_stream(t.right, 120)) both.push_back(x);
+    Floats both = call.read_activations(t.left, 40);
+    for (float x : call.read_activations(t.right, 120)) both.push_back(x);
     return both;
   });
 }
 
 TEST_CASE("bf16 on CUDA: factors of TT matrices, padded") {
-  check_stream([](Call& call) {
+  check_activations([](Call& call) {
     TtMatrix t;  // [6 x 8] at rank 5
     t.d = 2, t.e = 2, t.ld_left = 16;
     const std::int64_t modes[] = {2, 3, 4, 2}, ranks[] = {1, 2, 5, 2, 1};
@@ -133,34 +134,37 @@ TEST_CASE("bf16 on CUDA: factors of TT matrices, padded") {
     for (int k = 0; k < 4; ++k)
       t.cores[k] = call.f32(numbers(ranks[k] * modes[k] * ranks[k + 1], static_cast<unsigned>(k)));
     t.diagonals[1] = call.f32({0.5f, 2, -1, 0.25f, 1});
-    t.left = call.stream(Floats(6 * 16, 7.0f)), t.right = call.stream(Floats(16 * 8, 7.0f));
+    t.left = call.activations(Floats(6 * 16, 7.0f)), t.right = call.activations(Floats(16 * 8, 7.0f));
     call.run(table().tt_merge, TtMerge{&t, 1});
-    Floats both = call.read_stream(t.left, 6 * 16);
-    for (float x : call.read_stream(t.right, 16 * 8)) both.push_back(x);
+    Floats both = call.read_activations(t.left, 6 * 16);
+    for (float x : call.read_activations(t.right, 16 * 8)) both.push_back(x);
     return both;
   });
 }
 
 // Without bias and activation there is no intermediate rounding.
 TEST_CASE("bf16 on CUDA: products of dense layers") {
-  check_stream([](Call& call) {
+  check_activations([](Call& call) {
     LinearForward a;
     a.tokens = 9, a.in = a.ldx = 20, a.out = a.ldy = 12;
-    a.x = call.stream(numbers(180, 1)), a.weight = call.stream(numbers(240, 2)), a.y = call.stream(Floats(108));
+    a.x = call.activations(numbers(180, 1)), a.weight = call.activations(numbers(240, 2)),
+    a.y = call.activations(Floats(108));
     call.run(table().linear_forward, a);
-    return call.read_stream(a.y, 108);
+    return call.read_activations(a.y, 108);
   });
-  check_stream([](Call& call) {
+  check_activations([](Call& call) {
     LinearBackward a;
     a.tokens = 9, a.in = a.lddx = 20, a.out = a.lddy = 12, a.accumulate_dx = true;
-    a.dy = call.stream(numbers(108, 1)), a.weight = call.stream(numbers(240, 2)), a.dx = call.stream(numbers(180, 3));
+    a.dy = call.activations(numbers(108, 1)), a.weight = call.activations(numbers(240, 2)),
+    a.dx = call.activations(numbers(180, 3));
     call.run(table().linear_backward, a);
-    return call.read_stream(a.dx, 180);
+    return call.read_activations(a.dx, 180);
   });
   check_gradient([](Call& call) {
     Product a;
     a.tokens = 9, a.in = a.ldx = 20, a.out = a.ldg = a.ld_result = 12;
-    a.x = call.stream(numbers(180, 1)), a.g = call.stream(numbers(108, 2)), a.result = call.f32(numbers(240, 3));
+    a.x = call.activations(numbers(180, 1)), a.g = call.activations(numbers(108, 2)),
+    a.result = call.f32(numbers(240, 3));
     call.run(table().product, a);
     return call.read_f32(a.result, 240);
   });
@@ -172,29 +176,29 @@ TEST_CASE("bf16 on CUDA: slopes and sums of columns") {
     const auto backward = [&](Call& call, bool sums) {
       LinearBackward a;
       a.tokens = 70, a.in = 1, a.out = a.lddy = columns, a.activation = Activation::gelu;
-      a.dy = call.stream(numbers(70 * columns, 1)), a.pre = call.stream(numbers(70 * columns, 2)),
+      a.dy = call.activations(numbers(70 * columns, 1)), a.pre = call.activations(numbers(70 * columns, 2)),
       a.d_bias = call.f32(numbers(columns, 3));
       call.run(table().linear_backward, a);
       return sums ? call.read_f32(a.d_bias, static_cast<std::size_t>(columns))
-                  : call.read_stream(a.dy, static_cast<std::size_t>(70 * columns));
+                  : call.read_activations(a.dy, static_cast<std::size_t>(70 * columns));
     };
-    check_stream([&](Call& call) { return backward(call, false); });
+    check_activations([&](Call& call) { return backward(call, false); });
     check_gradient([&](Call& call) { return backward(call, true); });
   }
 }
 
 TEST_CASE("bf16 on CUDA: copies of weights") {
   for (const std::size_t count : {1u, 37u, 8192u, 20000u})
-    check_stream([&](Call& call) {
+    check_activations([&](Call& call) {
       Floats values = numbers(static_cast<std::int64_t>(count), 1);
       for (std::size_t i = 0; i < count; ++i)
         values[i] *= 1 + static_cast<float>(i) * 0x1p-16f;  // more bits than bf16 holds
       const std::vector<CastTensor> tensors = {
-          {static_cast<std::int64_t>(count), call.f32(values), call.stream(Floats(count))},
-          {static_cast<std::int64_t>(count), call.f32(values), call.stream(Floats(count))}};
+          {static_cast<std::int64_t>(count), call.f32(values), call.activations(Floats(count))},
+          {static_cast<std::int64_t>(count), call.f32(values), call.activations(Floats(count))}};
       call.run(table().cast, Cast{tensors.data(), 2});
-      const Floats first = call.read_stream(tensors[0].to, count);
-      CHECK(call.read_stream(tensors[1].to, count) == first);
+      const Floats first = call.read_activations(tensors[0].to, count);
+      CHECK(call.read_activations(tensors[1].to, count) == first);
       return first;
     });
 }

@@ -90,7 +90,7 @@ int outcome(F f) {
 
 }  // namespace
 
-TEST_CASE("cuda on host: threads of a block meet at barriers, in any order") {
+TEST_CASE("cuda emulator: threads of a block meet at barriers, in any order") {
   const std::vector<float> wanted = reversed(Order::rising, true);
   CHECK(wanted[0] == 64);
   CHECK(wanted[64] == 128);
@@ -99,13 +99,13 @@ TEST_CASE("cuda on host: threads of a block meet at barriers, in any order") {
   CHECK(reversed(Order::shuffled, true) == wanted);
 }
 
-TEST_CASE("cuda on host: a missing barrier shows") {
+TEST_CASE("cuda emulator: a missing barrier shows") {
   const std::vector<float> wanted = reversed(Order::rising, true);
   CHECK(reversed(Order::rising, false) != wanted);
   CHECK(reversed(Order::falling, false) != wanted);
 }
 
-TEST_CASE("cuda on host: sums over warps and blocks") {
+TEST_CASE("cuda emulator: sums over warps and blocks") {
   for (unsigned threads : {32u, 96u, 1024u}) {
     Numbers x(2 * threads), y(2);
     std::vector<float> start(2 * threads);
@@ -117,18 +117,18 @@ TEST_CASE("cuda on host: sums over warps and blocks") {
   }
 }
 
-TEST_CASE("cuda on host: threads at different barriers end the program") {
+TEST_CASE("cuda emulator: threads at different barriers end the program") {
   const int status = outcome([] { (void)launch({}, {1, 32}, wait_for_nobody); });
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
 }
 
-TEST_CASE("cuda on host: the host cannot reach the device's memory") {
+TEST_CASE("cuda emulator: the host cannot reach the device's memory") {
   Numbers x(4);
   const int status = outcome([&] { *static_cast<volatile float*>(x.data) = 1; });
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV));
 }
 
-TEST_CASE("cuda on host: a graph runs only when it is launched, once per launch") {
+TEST_CASE("cuda emulator: a graph runs only when it is launched, once per launch") {
   const Device device = table().device;
   Numbers x(8);
   x.write(std::vector<float>(8, 1.0f));

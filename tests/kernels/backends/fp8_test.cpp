@@ -113,29 +113,29 @@ struct Layer {
 
   TtOutput output(Call& call) const {
     TtOutput o;
-    o.out = o.ldy = out, o.rank = rank, o.right = call.stream(right);
+    o.out = o.ldy = out, o.rank = rank, o.right = call.activations(right);
     return o;
   }
   // Returns T1 and y.
   std::pair<Floats, Floats> forward(Call& call) const {
     TtLinearForward a;
     a.tokens = tokens, a.in = a.ldx = in, a.width = rank, a.outputs = 1;
-    a.x = call.stream(x), a.left = call.stream(left), a.t1 = call.stream(Floats(tokens * rank));
-    a.output[0] = output(call), a.output[0].y = call.stream(Floats(static_cast<std::size_t>(tokens * out)));
+    a.x = call.activations(x), a.left = call.activations(left), a.t1 = call.activations(Floats(tokens * rank));
+    a.output[0] = output(call), a.output[0].y = call.activations(Floats(static_cast<std::size_t>(tokens * out)));
     call.run(table().tt_linear_forward, a);
-    return {call.read_stream(a.t1, tokens * rank),
-            call.read_stream(a.output[0].y, static_cast<std::size_t>(tokens * out))};
+    return {call.read_activations(a.t1, tokens * rank),
+            call.read_activations(a.output[0].y, static_cast<std::size_t>(tokens * out))};
   }
   // Returns U1 and dx.
   std::pair<Floats, Floats> backward(Call& call) const {
     TtLinearBackward a;
     a.tokens = tokens, a.in = a.lddx = in, a.width = rank, a.outputs = 1;
-    a.t1 = call.stream(numbers(tokens * rank, 5)), a.left = call.stream(left);
-    a.u1 = call.stream(Floats(tokens * rank)), a.dx = call.stream(Floats(tokens * in));
-    a.output[0] = output(call), a.output[0].dy = call.stream(dy);
+    a.t1 = call.activations(numbers(tokens * rank, 5)), a.left = call.activations(left);
+    a.u1 = call.activations(Floats(tokens * rank)), a.dx = call.activations(Floats(tokens * in));
+    a.output[0] = output(call), a.output[0].dy = call.activations(dy);
     a.output[0].d_right = call.f32(Floats(static_cast<std::size_t>(rank * out)));
     call.run(table().tt_linear_backward, a);
-    return {call.read_stream(a.u1, tokens * rank), call.read_stream(a.dx, tokens * in)};
+    return {call.read_activations(a.u1, tokens * rank), call.read_activations(a.dx, tokens * in)};
   }
 };
 
@@ -178,11 +178,11 @@ TEST_CASE("fp8 on CUDA: a product without support in the library is computed in 
   const auto t1_of_one_token = [&](Call& call) {
     TtLinearForward a;
     a.tokens = 1, a.in = a.ldx = in, a.width = rank, a.outputs = 1, a.path = Path::library;
-    a.x = call.stream(Floats(layer.x.begin(), layer.x.begin() + in)), a.left = call.stream(layer.left),
-    a.t1 = call.stream(Floats(rank));
-    a.output[0] = layer.output(call), a.output[0].y = call.stream(Floats(32));
+    a.x = call.activations(Floats(layer.x.begin(), layer.x.begin() + in)), a.left = call.activations(layer.left),
+    a.t1 = call.activations(Floats(rank));
+    a.output[0] = layer.output(call), a.output[0].y = call.activations(Floats(32));
     call.run(table().tt_linear_forward, a);
-    return call.read_stream(a.t1, rank);
+    return call.read_activations(a.t1, rank);
   };
   Call eight(DType::bf16, true), bf16(DType::bf16);
   CHECK(t1_of_one_token(eight) == t1_of_one_token(bf16));

@@ -24,7 +24,7 @@ const Column reference_column{"reference", &reference_backend(), nullptr, {}};
 
 Column cuda_emulator() {
   using cuda::emulator::Order;
-  Column column{"cuda on host", &cuda::table(), nullptr, {}};
+  Column column{"cuda emulator", &cuda::table(), nullptr, {}};
   for (Order order : {Order::rising, Order::falling, Order::shuffled})
     column.variations.emplace_back([order] { cuda::emulator::set_order(order); });
   return column;

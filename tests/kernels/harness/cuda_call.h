@@ -38,7 +38,7 @@ class Call {
   }
 
   void* f32(const Floats& values) { return place(values); }
-  void* stream(const Floats& values) {  // of the call's dtype
+  void* activations(const Floats& values) {  // of the call's dtype
     if (context_.dtype == DType::f32) return place(values);
     std::vector<Bf16> elements;
     for (float x : values) elements.push_back(to_bf16(x));
@@ -60,7 +60,7 @@ class Call {
     REQUIRE(table().memory.download({}, values.data(), data, count * sizeof(float)) == Status::ok);
     return values;
   }
-  Floats read_stream(const void* data, std::size_t count) const {
+  Floats read_activations(const void* data, std::size_t count) const {
     if (context_.dtype == DType::f32) return read_f32(data, count);
     std::vector<Bf16> elements(count);
     REQUIRE(table().memory.download({}, elements.data(), data, count * sizeof(Bf16)) == Status::ok);
