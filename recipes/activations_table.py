@@ -14,7 +14,7 @@ EXACT = ("keep", "cheap", "block")
 
 def losses(folder):
     found = collections.defaultdict(list)
-    for report in sorted(folder.glob("*/report.json")):
+    for report in sorted(folder.glob("*-[0-9]*/report.json")):
         policy = report.parent.name.rsplit("-", 1)[0]
         found[policy].append(json.loads(report.read_text())["loss"])
     return found
