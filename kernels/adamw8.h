@@ -9,10 +9,7 @@
 // All arithmetic is in float with explicit multiply-adds, so that every backend gives the same bits.
 #pragma once
 
-#include <cmath>
-
-#include "kernels/philox.h"
-#include "kernels/step_scalars.h"
+#include "kernels/optimizer.h"
 
 namespace comera::kernels {
 
@@ -70,37 +67,6 @@ constexpr double flops(const Adamw8& a) {
   double sum = 0;
   for (int i = 0; i < a.count; ++i) sum += 14.0 * static_cast<double>(a.tensors[i].count);
   return sum;
-}
-
-// The scalars of a group of parameters in float.
-struct Adamw8Factors {
-  float scale, beta1, rest1, beta2, rest2, correction1, correction2, epsilon, decay, rate;
-
-  COMERA_HD Adamw8Factors(const AdamwScalars& s, double gradient_scale)
-      : scale(static_cast<float>(gradient_scale)),
-        beta1(static_cast<float>(s.beta1)),
-        rest1(static_cast<float>(1 - s.beta1)),
-        beta2(static_cast<float>(s.beta2)),
-        rest2(static_cast<float>(1 - s.beta2)),
-        correction1(static_cast<float>(1 / s.correction1)),
-        correction2(static_cast<float>(1 / s.correction2)),
-        epsilon(static_cast<float>(s.epsilon)),
-        decay(static_cast<float>(s.weight_decay)),
-        rate(static_cast<float>(s.learning_rate)) {}
-};
-
-struct Moments {
-  float first, second;
-};
-
-COMERA_HD inline Moments new_moments(const Adamw8Factors& f, Moments old, float gradient) {
-  const float g = gradient * f.scale, part = f.rest1 * g, square = f.rest2 * g * g;
-  return {fmaf(f.beta1, old.first, part), fmaf(f.beta2, old.second, square)};
-}
-
-COMERA_HD inline float new_value(const Adamw8Factors& f, Moments m, float value) {
-  const float root = sqrtf(m.second * f.correction2), direction = m.first * f.correction1 / (root + f.epsilon);
-  return fmaf(-f.rate, fmaf(f.decay, value, direction), value);
 }
 
 // The nearest code of moment / largest.

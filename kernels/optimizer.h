@@ -1,6 +1,9 @@
 // AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101), norms and clipping, for many tensors in one call.
 #pragma once
 
+#include <cmath>
+
+#include "kernels/philox.h"
 #include "kernels/step_scalars.h"
 
 namespace comera::kernels {
@@ -20,6 +23,38 @@ struct Adamw {
   int count = 0;
   const StepScalars* scalars = nullptr;
 };
+
+// The same for one element in float, for kernels. Explicit multiply-adds give the same bits on every backend. The CPU
+// loops over vectors have the same form (kernels/cpu/common/adamw_vector.h).
+struct AdamwFactors {
+  float scale, beta1, rest1, beta2, rest2, correction1, correction2, epsilon, decay, rate;
+
+  COMERA_HD AdamwFactors(const AdamwScalars& s, double gradient_scale)
+      : scale(static_cast<float>(gradient_scale)),
+        beta1(static_cast<float>(s.beta1)),
+        rest1(static_cast<float>(1 - s.beta1)),
+        beta2(static_cast<float>(s.beta2)),
+        rest2(static_cast<float>(1 - s.beta2)),
+        correction1(static_cast<float>(1 / s.correction1)),
+        correction2(static_cast<float>(1 / s.correction2)),
+        epsilon(static_cast<float>(s.epsilon)),
+        decay(static_cast<float>(s.weight_decay)),
+        rate(static_cast<float>(s.learning_rate)) {}
+};
+
+struct Moments {
+  float first, second;
+};
+
+COMERA_HD inline Moments new_moments(const AdamwFactors& f, Moments old, float gradient) {
+  const float g = gradient * f.scale, part = f.rest1 * g, square = f.rest2 * g * g;
+  return {fmaf(f.beta1, old.first, part), fmaf(f.beta2, old.second, square)};
+}
+
+COMERA_HD inline float new_value(const AdamwFactors& f, Moments m, float value) {
+  const float root = sqrtf(m.second * f.correction2), direction = m.first * f.correction1 / (root + f.epsilon);
+  return fmaf(-f.rate, fmaf(f.decay, value, direction), value);
+}
 
 struct ConstTensor {
   std::int64_t count = 0;

@@ -20,7 +20,7 @@ def main():
     kernels = {**stems_of("kernels/cpu", (".cpp",)), **stems_of("kernels/cuda", (".cu",))}
     for stem, path in sorted(kernels.items()):
         if f"{stem}_test" not in tests:
-            problems.append(f"{path}: no test of its stem, tests/kernels/{stem}_test.cpp")
+            problems.append(f"{path}: no test of its stem, {stem}_test.cpp under tests/kernels")
         if stem in PARTS:
             continue
         for needed in (f"kernels/{stem}.h", f"kernels/reference/{stem}.h"):

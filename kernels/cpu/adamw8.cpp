@@ -1,9 +1,9 @@
 // AdamW with moments of 8 bits.
 #include "kernels/adamw8.h"
 
-#include "kernels/cpu/common/many_tensors.h"
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/adamw_vector.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
@@ -28,7 +28,7 @@ I codes_of(F moment, float largest) {
   return code;
 }
 
-void update_block(const Adamw8Tensor& t, const Adamw8Factors& f, std::int64_t block) {
+void update_block(const Adamw8Tensor& t, const AdamwVector& adamw, std::int64_t block) {
   const std::int64_t begin = block * adamw8_block, count = min(adamw8_block, t.count - begin);
   alignas(64) float first[adamw8_block], second[adamw8_block];
   alignas(64) std::uint8_t codes1[adamw8_block] = {}, codes2[adamw8_block] = {};
@@ -39,15 +39,13 @@ void update_block(const Adamw8Tensor& t, const Adamw8Factors& f, std::int64_t bl
   float* value = static_cast<float*>(t.value) + begin;
   const float* gradient = static_cast<const float*>(t.gradient) + begin;
   sweep(0, count, [&](std::int64_t i, auto lanes) {
-    const F g = load(gradient + i, lanes) * set(f.scale), w = load(value + i, lanes);
-    const F part = set(f.rest1) * g, square = set(f.rest2) * g * g;
-    F m = fma(set(f.beta1), gather(first_book.value, load_bytes(codes1 + i)) * old1, part);
-    F v = fma(set(f.beta2), gather(second_book.value, load_bytes(codes2 + i)) * old2, square);
+    const VectorMoments old{gather(first_book.value, load_bytes(codes1 + i)) * old1,
+                            gather(second_book.value, load_bytes(codes2 + i)) * old2};
+    auto [m, v] = adamw.new_moments(old, load(gradient + i, lanes));
+    store(value + i, adamw.new_value({m, v}, load(value + i, lanes)), lanes);
     if constexpr (sizeof(lanes) > 1) m = keep(first_lanes(lanes.n), m), v = keep(first_lanes(lanes.n), v);
     most1 = max(abs(m), most1), most2 = max(v, most2);
     store(first + i, m), store(second + i, v);
-    const F root = sqrt(v * set(f.correction2)), direction = m * set(f.correction1) / (root + set(f.epsilon));
-    store(value + i, fnma(set(f.rate), fma(set(f.decay), w, direction), w), lanes);
   });
   t.largest1[block] = max_lane(most1), t.largest2[block] = max_lane(most2);
   for (std::int64_t i = 0; i < count; i += F::width) {
@@ -63,12 +61,12 @@ Status run(const Context& context, const Adamw8& a) {
   if (a.scalars->finite == 0) return Status::ok;
   for (int i = 0; i < a.count; ++i) {
     const Adamw8Tensor& t = a.tensors[i];
-    const Adamw8Factors factors(*t.scalars, a.scalars->gradient_scale);
+    const AdamwVector adamw(AdamwFactors(*t.scalars, a.scalars->gradient_scale));
     constexpr std::int64_t blocks_per_tile = 64;
     const std::int64_t blocks = adamw8_blocks(t.count);
     parallel_for(context, tiles_of(blocks, blocks_per_tile), [&](std::int64_t tile) {
       for (std::int64_t b = tile * blocks_per_tile; b < min(blocks, (tile + 1) * blocks_per_tile); ++b)
-        update_block(t, factors, b);
+        update_block(t, adamw, b);
     });
   }
   return Status::ok;

@@ -1,6 +1,7 @@
 // AdamW, and the sums of squares that clipping needs.
 #include "kernels/optimizer.h"
 
+#include "kernels/cpu/common/adamw_vector.h"
 #include "kernels/cpu/common/many_tensors.h"
 #include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/ops.h"
@@ -8,34 +9,15 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-// The scalars of a parameter group, in the form that the loop uses.
-struct AdamwFactors {
-  F scale, beta1, rest1, beta2, rest2, correction1, correction2, epsilon, decay, rate;
-  AdamwFactors(const AdamwScalars& s, double gradient_scale)
-      : scale(set(static_cast<float>(gradient_scale))),
-        beta1(set(static_cast<float>(s.beta1))),
-        rest1(set(static_cast<float>(1 - s.beta1))),
-        beta2(set(static_cast<float>(s.beta2))),
-        rest2(set(static_cast<float>(1 - s.beta2))),
-        correction1(set(static_cast<float>(1 / s.correction1))),
-        correction2(set(static_cast<float>(1 / s.correction2))),
-        epsilon(set(static_cast<float>(s.epsilon))),
-        decay(set(static_cast<float>(s.weight_decay))),
-        rate(set(static_cast<float>(s.learning_rate))) {}
-};
-
 void update(const AdamwTensor& t, std::int64_t begin, std::int64_t end, double gradient_scale) {
-  const AdamwFactors f(*t.scalars, gradient_scale);
+  const AdamwVector adamw(AdamwFactors(*t.scalars, gradient_scale));
   float *w = static_cast<float*>(t.value), *m = static_cast<float*>(t.moment1), *v = static_cast<float*>(t.moment2);
   const float* gradient = static_cast<const float*>(t.gradient);
   sweep(begin, end, [&](std::int64_t i, auto lanes) {
-    const F g = load(gradient + i, lanes) * f.scale, value = load(w + i, lanes);
-    const F m_new = fma(f.beta1, load(m + i, lanes), f.rest1 * g);
-    const F v_new = fma(f.beta2, load(v + i, lanes), f.rest2 * g * g);
-    const F direction = (m_new * f.correction1) / (sqrt(v_new * f.correction2) + f.epsilon);
-    store(m + i, m_new, lanes);
-    store(v + i, v_new, lanes);
-    store(w + i, fnma(f.rate, fma(f.decay, value, direction), value), lanes);
+    const VectorMoments now = adamw.new_moments({load(m + i, lanes), load(v + i, lanes)}, load(gradient + i, lanes));
+    store(m + i, now.first, lanes);
+    store(v + i, now.second, lanes);
+    store(w + i, adamw.new_value(now, load(w + i, lanes)), lanes);
   });
 }
 

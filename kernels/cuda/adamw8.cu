@@ -19,7 +19,7 @@ struct Update8 {
   const Books* books;  // shared memory
 
   __device__ void operator()(const Adamw8Tensor& t, std::int64_t begin, std::int64_t end, std::uint32_t) const {
-    const Adamw8Factors factors(*t.scalars, gradient_scale);
+    const AdamwFactors factors(*t.scalars, gradient_scale);
     const std::int64_t i = begin + threadIdx.x, block = begin / adamw8_block;
     const bool has = i < end;
     Moments now{};

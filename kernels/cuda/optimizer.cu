@@ -12,31 +12,6 @@ namespace {
 constexpr int threads = 256;
 constexpr std::int64_t update_tile = 2048, sum_tile = 8192;  // elements of a block
 
-// The scalars of a group, in the form that the loop uses.
-struct AdamwFactors {
-  float scale, beta1, rest1, beta2, rest2, correction1, correction2, epsilon, decay, rate;
-
-  COMERA_DEVICE AdamwFactors(const AdamwScalars& s, double gradient_scale)
-      : scale(static_cast<float>(gradient_scale)),
-        beta1(static_cast<float>(s.beta1)),
-        rest1(static_cast<float>(1 - s.beta1)),
-        beta2(static_cast<float>(s.beta2)),
-        rest2(static_cast<float>(1 - s.beta2)),
-        correction1(static_cast<float>(1 / s.correction1)),
-        correction2(static_cast<float>(1 / s.correction2)),
-        epsilon(static_cast<float>(s.epsilon)),
-        decay(static_cast<float>(s.weight_decay)),
-        rate(static_cast<float>(s.learning_rate)) {}
-
-  COMERA_DEVICE void update(float gradient, float& w, float& m, float& v) const {
-    const float g = gradient * scale;
-    m = fmaf(beta1, m, rest1 * g);
-    v = fmaf(beta2, v, rest2 * g * g);
-    const float direction = (m * correction1) / (sqrtf(v * correction2) + epsilon);
-    w = fmaf(-rate, fmaf(decay, w, direction), w);
-  }
-};
-
 struct UpdateTile {
   double gradient_scale;
 
@@ -50,7 +25,11 @@ struct UpdateTile {
       Four value = get<Four>(w, i, end, aligned), first = get<Four>(m, i, end, aligned),
            second = get<Four>(v, i, end, aligned);
 #pragma unroll
-      for (int j = 0; j < 4; ++j) factors.update(gradient.v[j], value.v[j], first.v[j], second.v[j]);
+      for (int j = 0; j < 4; ++j) {
+        const Moments now = new_moments(factors, {first.v[j], second.v[j]}, gradient.v[j]);
+        first.v[j] = now.first, second.v[j] = now.second;
+        value.v[j] = new_value(factors, now, value.v[j]);
+      }
       put(m, i, end, aligned, first);
       put(v, i, end, aligned, second);
       put(w, i, end, aligned, value);

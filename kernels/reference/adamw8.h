@@ -12,7 +12,7 @@ namespace comera::kernels::reference {
 inline constexpr CodeBook first_book = make_code_book(true), second_book = make_code_book(false);
 
 template <class T>
-void update_block(const Adamw8Tensor& t, const Adamw8Factors& f, std::int64_t block) {
+void update_block(const Adamw8Tensor& t, const AdamwFactors& f, std::int64_t block) {
   const std::int64_t begin = block * adamw8_block, count = std::min(adamw8_block, t.count - begin);
   std::vector<Moments> moments;
   float largest1 = 0, largest2 = 0;
@@ -39,7 +39,7 @@ template <class T>
 void compute(const Adamw8& a) {
   if (a.scalars->finite == 0) return;
   for (int i = 0; i < a.count; ++i) {
-    const Adamw8Factors factors(*a.tensors[i].scalars, a.scalars->gradient_scale);
+    const AdamwFactors factors(*a.tensors[i].scalars, a.scalars->gradient_scale);
     for (std::int64_t block = 0; block < adamw8_blocks(a.tensors[i].count); ++block)
       update_block<T>(a.tensors[i], factors, block);
   }

@@ -7,61 +7,54 @@
 namespace comera::layers {
 
 kernels::AttentionShape Attention::shape(const Pass& pass) const {
-  return {pass.sequences,
-          pass.length,
-          pass.length,
-          settings_.heads,
-          settings_.key_heads,
-          settings_.head_size,
-          1 / std::sqrt(static_cast<double>(settings_.head_size)),
-          static_cast<const std::int32_t*>(key_begin_.data),
-          static_cast<const std::int32_t*>(key_end_.data)};
+  return {.batch = pass.sequences,
+          .queries = pass.length,
+          .keys = pass.length,
+          .heads = settings_.heads,
+          .key_heads = settings_.key_heads,
+          .head_size = settings_.head_size,
+          .scale = 1 / std::sqrt(static_cast<double>(settings_.head_size)),
+          .key_begin = static_cast<const std::int32_t*>(key_begin_.data),
+          .key_end = static_cast<const std::int32_t*>(key_end_.data)};
+}
+
+Tensor Attention::attend(Pass& pass, const kernels::AttentionShape& shape, const kernels::Dropout& dropout,
+                         const Tensor& q, const Tensor& k, const Tensor& v) {
+  const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
+  const Tensor out = pass.walk.make("attention", {pass.tokens(), wide});
+  if (pass.policy.saves()) lse_ = pass.walk.make_statistic("lse", {pass.sequences, settings_.heads, pass.length});
+  pass.walk.run(pass.backend().attention_forward,
+                kernels::AttentionForward{.shape = shape,
+                                          .q = q.data,
+                                          .ldq = wide,
+                                          .k = k.data,
+                                          .ldk = narrow,
+                                          .v = v.data,
+                                          .ldv = narrow,
+                                          .dropout = dropout,
+                                          .out = out.data,
+                                          .ld_out = wide,
+                                          .lse = pass.policy.saves() ? lse_.data : nullptr});
+  return out;
 }
 
 Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor& key_begin, const Tensor& key_end) {
-  Walk& walk = pass.walk;
   key_begin_ = key_begin, key_end_ = key_end;
-  const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
-  const bool saves = pass.policy.saves();
-  const Value out{walk.make("attention", {pass.tokens(), wide}), nullptr};
-  if (saves) lse_ = walk.make_statistic("lse", {pass.sequences, settings_.heads, pass.length});
-  walk.run(pass.backend().attention_forward,
-           kernels::AttentionForward{.shape = shape(pass),
-                                     .q = q.data,
-                                     .ldq = wide,
-                                     .k = k.data,
-                                     .ldk = narrow,
-                                     .v = v.data,
-                                     .ldv = narrow,
-                                     .dropout = pass.dropout(settings_.dropout, site_, pass.length),
-                                     .out = out.tensor.data,
-                                     .ld_out = wide,
-                                     .lse = saves ? lse_.data : nullptr});
-  pass.policy.take(walk, q, Use::value, q_);
-  pass.policy.take(walk, k, Use::value, k_);
-  pass.policy.take(walk, v, Use::value, v_);
-  pass.policy.save(walk, out, Use::value, out_);
+  const kernels::Dropout dropout = pass.dropout(settings_.dropout, site_, pass.length);
+  const Value out{attend(pass, shape(pass), dropout, q, k, v), nullptr};
+  pass.policy.take(pass.walk, q, Use::value, q_);
+  pass.policy.take(pass.walk, k, Use::value, k_);
+  pass.policy.take(pass.walk, v, Use::value, v_);
+  pass.policy.save(pass.walk, out, Use::value, out_);
   return out;
 }
 
 Value Attention::forward_cached(Pass& pass, Tensor q, const Tensor& keys, const Tensor& values, const Tensor& key_begin,
                                 const Tensor& key_end) {
   key_begin_ = key_begin, key_end_ = key_end;
-  const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
-  Value out{pass.walk.make("attention", {pass.tokens(), wide}), nullptr};
   kernels::AttentionShape cached = shape(pass);
   cached.keys = keys.shape[0] / pass.sequences;
-  pass.walk.run(pass.backend().attention_forward, kernels::AttentionForward{.shape = cached,
-                                                                            .q = q.data,
-                                                                            .ldq = wide,
-                                                                            .k = keys.data,
-                                                                            .ldk = narrow,
-                                                                            .v = values.data,
-                                                                            .ldv = narrow,
-                                                                            .dropout = {},
-                                                                            .out = out.tensor.data,
-                                                                            .ld_out = wide,
-                                                                            .lse = nullptr});
+  const Value out{attend(pass, cached, {}, q, keys, values), nullptr};
   pass.walk.drop(q);
   return out;
 }

@@ -33,6 +33,9 @@ class Attention {
 
  private:
   kernels::AttentionShape shape(const Pass& pass) const;
+  // Returns the output. Makes lse_ if the policy saves.
+  Tensor attend(Pass& pass, const kernels::AttentionShape& shape, const kernels::Dropout& dropout, const Tensor& q,
+                const Tensor& k, const Tensor& v);
 
   Settings settings_;
   std::uint32_t site_;

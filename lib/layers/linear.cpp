@@ -26,18 +26,18 @@ Tensor Linear::backward_replacing(Pass& pass, Sink& sink, Tensor* dy, std::int64
 LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in,
                           kernels::Activation activation) {
   LinearSet set;
-  std::vector<LinearSpec> trains;
-  std::vector<int> train_outputs;
+  std::vector<LinearSpec> chains;
+  std::vector<int> chain_outputs;
   for (int i = 0; i < static_cast<int>(specs.size()); ++i) {
     require_supported(specs[i].form, specs[i].name);
     if (specs[i].form.dense()) {
       set.members_.push_back({make_dense_linear(builder, specs[i], in, activation), {i}});
     } else {
-      trains.push_back(specs[i]);
-      train_outputs.push_back(i);
+      chains.push_back(specs[i]);
+      chain_outputs.push_back(i);
     }
   }
-  if (!trains.empty()) set.members_.push_back({make_tt_linear(builder, trains, in, activation), train_outputs});
+  if (!chains.empty()) set.members_.push_back({make_tt_linear(builder, chains, in, activation), chain_outputs});
   return set;
 }
 

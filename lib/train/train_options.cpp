@@ -191,7 +191,7 @@ Option activations_option(const char* group) {
               "copies (-stochastic: rounded without bias); GLOB=POLICY for layers by name",
           .metavar = "[GLOB=]POLICY,...",
           .result_relevant = true,
-          .relevant_part = layers::approximate_part,
+          .relevant_words = layers::words_of_copies,
           .default_words = "keep",
           .suggested = {"keep", "cheap", "block", "int8", "int4"},
           .synonyms = {"gradient-checkpointing", "activation-checkpointing", "recompute"},

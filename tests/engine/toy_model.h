@@ -20,7 +20,7 @@ using layers::Tensor;
 
 constexpr std::int64_t vocabulary = 24, labels = 3;
 
-// Of a table with the columns "text" and "label".
+// The spec of a table with the columns "text" and "label".
 inline data::DataSpec data_spec() {
   data::DataSpec spec;
   spec.text = {"text"};

@@ -57,8 +57,14 @@ std::vector<State> trained(const Column& column, std::int64_t count, int steps, 
     const Placed<std::uint8_t> codes1(column, state.codes1), codes2(column, state.codes2);
     const Placed<AdamwScalars> scalars(column, {scalars_of(step)});
     const Placed<StepScalars> common(column, {{.gradient_scale = 0.5, .finite = finite}});
-    const Adamw8Tensor tensor{count,         value.data(),    gradient.data(), codes1.data(),
-                              codes2.data(), largest1.data(), largest2.data(), scalars.data()};
+    const Adamw8Tensor tensor{.count = count,
+                              .value = value.data(),
+                              .gradient = gradient.data(),
+                              .codes1 = codes1.data(),
+                              .codes2 = codes2.data(),
+                              .largest1 = largest1.data(),
+                              .largest2 = largest2.data(),
+                              .scalars = scalars.data()};
     REQUIRE(column.backend->adamw8.run(context_of(column), {&tensor, 1, common.data()}) == Status::ok);
     state = {value.read(), largest1.read(), largest2.read(), codes1.read(), codes2.read()};
     states.push_back(state);

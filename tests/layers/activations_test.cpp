@@ -135,9 +135,10 @@ TEST_CASE("activations: words that make no sense are refused with the words that
 }
 
 TEST_CASE("activations: recomputation does not change a result, copies do") {
-  CHECK(layers::approximate_part("").empty());
-  CHECK(layers::approximate_part("none").empty());  // in recipes of 0.1.0
-  CHECK(layers::approximate_part("cheap") == layers::approximate_part("block,keep"));
-  CHECK(layers::approximate_part("cheap,int8") == layers::approximate_part("int8"));
-  CHECK(layers::approximate_part("int8") != layers::approximate_part("int4"));
+  using Words = std::vector<std::string>;
+  CHECK(layers::words_of_copies({}).empty());
+  CHECK(layers::words_of_copies({"none"}).empty());  // in recipes of 0.1.0
+  CHECK(layers::words_of_copies({"cheap"}) == layers::words_of_copies({"block", "keep"}));
+  CHECK(layers::words_of_copies({"cheap", "int8"}) == Words{"int8"});
+  CHECK(layers::words_of_copies({"int8"}) != layers::words_of_copies({"int4"}));
 }

@@ -16,7 +16,7 @@ constexpr std::int64_t least_tiles_of_block = 4;  // so that a block's partial s
 constexpr std::int64_t few_groups = 8;  // allowed with few tokens: an idle processor costs more than extra partial sums
 constexpr std::int64_t many_parts = std::int64_t{24} << 20;  // bytes of parts of U1; more may not fit the L2 cache
 
-// How a call is split into blocks. It depends only on the sizes and on the shared memory per block.
+// The split of a call into blocks. It depends only on the sizes and on the shared memory per block.
 struct BackwardCut {
   int right_strips = 1, left_strips = 1, across = 1;
   std::int64_t right_slices = 0, left_slices = 1, right_groups = 1, left_groups = 1;

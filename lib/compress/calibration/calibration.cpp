@@ -129,7 +129,7 @@ class Calibration final : public InputMoments {
   }
 
  private:
-  // Of the model as compressed so far at this size.
+  // The block outputs of the model as compressed so far at this size.
   BlockOutputs& current(std::size_t size) {
     while (current_.size() <= size) current_.emplace_back().batches.resize(batches_.size());
     return current_[size];

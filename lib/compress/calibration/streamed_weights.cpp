@@ -58,7 +58,7 @@ StreamedWeights::Factors StreamedWeights::factors(const layers::Parameter& param
   return {rank->second, left, left + parameter.shape[0] * rank->second};
 }
 
-// Of the compressed model of this size, else of the model itself.
+// The numbers in the compressed model of this size; without a size, those of the model itself.
 std::span<float> StreamedWeights::numbers(const layers::Parameter& parameter, std::optional<std::size_t> size) {
   const Place place{size.value_or(0), parameter.index};
   const auto found = std::find_if(recent_.begin(), recent_.end(), [&](const Held& held) {

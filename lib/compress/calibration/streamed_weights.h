@@ -47,11 +47,11 @@ class StreamedWeights final : public layers::ParameterSource {
   // The same, but `read` supplies the numbers each time, so the scratch file does not store them.
   using Read = std::function<void(const layers::Parameter& parameter, std::span<float> numbers)>;
   void replace(const layers::Parameter& parameter, Read read, std::size_t size = 0);
-  // The same by two factors, left [in x R] and right [R x out], with no more numbers than the matrix. Layers ask for
-  // them by factors(), not by bring().
+  // The same by two factors, left [in x R] and right [R x out], with no more numbers than the matrix. Layers get
+  // them from factors(), not from bring().
   void replace(const layers::Parameter& parameter, const tt::Pair& factors, std::size_t size = 0);
   bool any_replaced(std::size_t size = 0) const;
-  // Of the selected version; rank 0 if the parameter is a matrix there. Valid until the next call.
+  // The factors in the selected version; rank 0 if the parameter is a matrix there. Valid until the next call.
   struct Factors {
     std::int64_t rank = 0;
     const float *left = nullptr, *right = nullptr;

@@ -1,4 +1,4 @@
-// The outputs that layers should give: those of the dense model, and the residual stream that it adds them to.
+// Targets of layers: their outputs in the dense model, and the residual stream that it adds them to.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace comera::compress {
 
-// Of the layers of one block, batch by batch in a scratch file. All compressed models read them, so that the dense
-// model runs once.
+// Holds the targets of one block's layers, batch by batch, in a scratch file. All compressed models read them, so the
+// dense model runs once.
 class Targets {
  public:
   explicit Targets(ScratchFile& scratch) : scratch_(scratch) {}

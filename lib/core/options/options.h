@@ -48,8 +48,8 @@ struct Option {
   std::string metavar = {};  // name of the value in help; "": derived from the type
   std::vector<std::string> choices = {};
   bool result_relevant = false;  // changes the result: a resume with another value is refused (changed_options)
-  // The part of a value that changes the result; null: all of it.
-  std::string (*relevant_part)(const std::string& canonical) = nullptr;
+  // Returns the words of a list that change the result; null: all of them.
+  std::vector<std::string> (*relevant_words)(const std::vector<std::string>& words) = nullptr;
   char short_name = 0;
   double minimum = -std::numeric_limits<double>::infinity();  // of integer and real, inclusive
   double maximum = std::numeric_limits<double>::infinity();

@@ -225,8 +225,8 @@ std::string OptionValues::canonical(std::string_view name) const {
 namespace {
 
 std::string relevant(const OptionValues& values, const Option& option) {
-  std::string text = values.canonical(option.name);
-  return option.relevant_part ? option.relevant_part(text) : text;
+  if (!option.relevant_words) return values.canonical(option.name);
+  return fmt::format("{}", fmt::join(option.relevant_words(values.list(option.name)), ","));
 }
 
 }  // namespace

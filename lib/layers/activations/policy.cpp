@@ -18,6 +18,8 @@ const std::map<std::string, Recompute> recomputations = {
 const std::map<std::string, QuantisedSettings> copies = {
     {"int8", {8, false}}, {"int4", {4, false}}, {"int8-stochastic", {8, true}}, {"int4-stochastic", {4, true}}};
 
+constexpr const char* earlier_keep = "none";  // in recipes of 0.1.0
+
 void check_policy(const std::string& word, const std::string& policy) {
   std::vector<std::string> known;
   for (const auto& [name, value] : recomputations) known.push_back(name);
@@ -35,7 +37,7 @@ Activations parse_activations(const std::vector<std::string>& words) {
     const std::size_t equals = word.rfind('=');
     const std::string glob = equals == std::string::npos ? "" : word.substr(0, equals),
                       policy = equals == std::string::npos ? word : word.substr(equals + 1);
-    if (word == "none") continue;  // in recipes of 0.1.0
+    if (word == earlier_keep) continue;
     check_policy(word, policy);
     const auto recompute = recomputations.find(policy);
     if (glob.empty() && recompute != recomputations.end()) {
@@ -51,15 +53,10 @@ Activations parse_activations(const std::vector<std::string>& words) {
   return activations;
 }
 
-std::string approximate_part(const std::string& words) {
-  std::string part;
-  std::size_t begin = 0;
-  for (std::size_t end = 0; end != std::string::npos && begin < words.size(); begin = end + 1) {
-    end = words.find(',', begin);
-    const std::string word = words.substr(begin, end - begin);
-    if (word != "none" && !recomputations.contains(word)) part += word + ",";
-  }
-  return part;
+std::vector<std::string> words_of_copies(const std::vector<std::string>& words) {
+  std::vector<std::string> copies = words;
+  std::erase_if(copies, [](const std::string& word) { return word == earlier_keep || recomputations.contains(word); });
+  return copies;
 }
 
 RuledKeeper::RuledKeeper(const Activations& activations) {

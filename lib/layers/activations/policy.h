@@ -18,8 +18,8 @@ struct Activations {
   std::vector<Rule> rules;  // the last one that matches a layer counts; without a match a value is kept as it is
 };
 
-// Words of --activations that change the result: those of approximate copies.
-std::string approximate_part(const std::string& words);
+// The words of --activations that change the result: all but those of recomputation.
+std::vector<std::string> words_of_copies(const std::vector<std::string>& words);
 
 // Parses words "POLICY" and "GLOB=POLICY". keep, cheap and block choose what is computed again, for all layers. Throws
 // InputError for an unknown policy, and for recomputation by name.

@@ -9,7 +9,7 @@
 
 namespace comera::layers {
 
-// What a dense layer computes in place of x W. The observer owns the memory.
+// The product that a dense layer computes in place of x W. The observer owns the memory.
 struct Instead {
   bool nothing = false;                          // nobody reads the outputs
   std::int64_t rank = 0;                         // above 0: x left right
@@ -23,7 +23,7 @@ class InputObserver {
   // x [K, M] is the input of the dense layer of this name (without ".weight") while a walk computes. May end the walk
   // by an exception.
   virtual void see(const std::string& layer, const plan::Tensor& x) = 0;
-  // Asked after see(). The default: the layer computes x W. Factors need a backend whose products use no workspace.
+  // Called after see(). The default: the layer computes x W. Factors need a backend whose products use no workspace.
   virtual Instead instead(const std::string& layer, std::int64_t tokens) {
     return static_cast<void>(layer), static_cast<void>(tokens), Instead{};
   }

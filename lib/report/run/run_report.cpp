@@ -144,8 +144,14 @@ void add_memory(Page& page, const train::RunResult& result) {
 RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task,
                           std::vector<std::string> labels, const train::RunResult& result) {
   ModelReport model = read_model_report(folder);
-  return {std::move(verb), std::move(folder), std::move(settings), task, std::move(labels),
-          result,          peak_memory(),     std::move(model)};
+  return {.verb = std::move(verb),
+          .folder = std::move(folder),
+          .settings = std::move(settings),
+          .task = task,
+          .labels = std::move(labels),
+          .result = result,
+          .process_peak = peak_memory(),
+          .model = std::move(model)};
 }
 
 Json to_json(const RunReport& report) {
