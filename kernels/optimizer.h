@@ -56,6 +56,18 @@ COMERA_HD inline float new_value(const AdamwFactors& f, Moments m, float value) 
   return fmaf(-f.rate, fmaf(f.decay, value, direction), value);
 }
 
+// The decay of AdamW alone, for weights whose update comes from a subspace: value *= 1 - lr * wd.
+struct DecayTensor {
+  std::int64_t count = 0;
+  void* value = nullptr;
+  const AdamwScalars* scalars = nullptr;
+};
+struct Decay {
+  const DecayTensor* tensors = nullptr;
+  int count = 0;
+  const StepScalars* scalars = nullptr;  // if its loss or gradient is not finite, nothing changes
+};
+
 struct ConstTensor {
   std::int64_t count = 0;
   const void* data = nullptr;
@@ -78,6 +90,11 @@ struct ClipGradient {
 constexpr double flops(const Adamw& a) {
   double sum = 0;
   for (int i = 0; i < a.count; ++i) sum += 12.0 * a.tensors[i].count;
+  return sum;
+}
+constexpr double flops(const Decay& a) {
+  double sum = 0;
+  for (int i = 0; i < a.count; ++i) sum += static_cast<double>(a.tensors[i].count);
   return sum;
 }
 constexpr double flops(const SquareSum& a) {

@@ -30,6 +30,17 @@ Status run(const Context& context, const Adamw& a) {
   return Status::ok;
 }
 
+Status run(const Context& context, const Decay& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (a.scalars->finite == 0) return Status::ok;
+  for_many(context, a.tensors, a.count, [&](const DecayTensor& t, std::int64_t begin, std::int64_t end, std::int64_t) {
+    const F factor = set(static_cast<float>(1 - t.scalars->learning_rate * t.scalars->weight_decay));
+    float* w = static_cast<float*>(t.value);
+    sweep(begin, end, [&](std::int64_t i, auto lanes) { store(w + i, load(w + i, lanes) * factor, lanes); });
+  });
+  return Status::ok;
+}
+
 std::size_t square_sum_workspace(const Context&, const SquareSum& a) {
   return static_cast<std::size_t>(many_tiles(a.tensors, a.count)) * sizeof(double);
 }
@@ -66,6 +77,7 @@ Status run(const Context&, const ClipGradient& a) {
 }  // namespace
 
 void bind(Op<Adamw>& op) { op.run = run; }
+void bind(Op<Decay>& op) { op.run = run; }
 void bind(Op<SquareSum>& op) { op.run = run, op.workspace_bytes = square_sum_workspace; }
 void bind(Op<ClipGradient>& op) { op.run = run; }
 

@@ -52,6 +52,35 @@ Status run(const Context& context, const Adamw& a) {
   });
 }
 
+struct DecayTile {
+  __device__ void operator()(const DecayTensor& t, std::int64_t begin, std::int64_t end, std::uint32_t) const {
+    const auto factor = static_cast<float>(1 - t.scalars->learning_rate * t.scalars->weight_decay);
+    auto* w = static_cast<float*>(t.value);
+    const bool aligned = begin_aligned(w);
+    for (std::int64_t i = begin + 4 * threadIdx.x; i < end; i += 4 * threads) {
+      Four value = get<Four>(w, i, end, aligned);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) value.v[j] *= factor;
+      put(w, i, end, aligned, value);
+    }
+  }
+};
+
+// Bound by memory traffic: 4 bytes read and written per parameter.
+__global__ void __launch_bounds__(threads)
+    decay(const __grid_constant__ TensorBatch<DecayTensor> batch, const StepScalars* scalars) {
+  if (scalars->finite == 0) return;
+  for_tiles(batch, update_tile, DecayTile{});
+}
+
+Status run(const Context& context, const Decay& a) {
+  return with_element(context, [&](auto) {
+    return for_batches(a.tensors, a.count, update_tile, [&](const TensorBatch<DecayTensor>& batch, std::int64_t) {
+      return launch(context, {grid_for(batch.tiles, 1), threads}, decay, batch, a.scalars);
+    });
+  });
+}
+
 COMERA_DEVICE void add_squares(const Four& x, double& sum) {
 #pragma unroll
   for (int j = 0; j < 4; ++j) sum = fma(static_cast<double>(x.v[j]), static_cast<double>(x.v[j]), sum);
@@ -121,6 +150,7 @@ Status run(const Context& context, const ClipGradient& a) { return launch(contex
 }  // namespace
 
 void bind(Op<Adamw>& op) { op.run = run; }
+void bind(Op<Decay>& op) { op.run = run; }
 void bind(Op<SquareSum>& op) { op.run = run, op.workspace_bytes = square_sum_workspace; }
 void bind(Op<ClipGradient>& op) { op.run = run; }
 

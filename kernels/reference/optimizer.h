@@ -27,6 +27,15 @@ void compute(const Adamw& a) {
 }
 
 template <class T>
+void compute(const Decay& a) {
+  if (a.scalars->finite == 0) return;
+  for (int i = 0; i < a.count; ++i)
+    for (std::int64_t j = 0; j < a.tensors[i].count; ++j)
+      out<T>(a.tensors[i].value)[j] *=
+          T(1 - a.tensors[i].scalars->learning_rate * a.tensors[i].scalars->weight_decay);
+}
+
+template <class T>
 void compute(const SquareSum& a) {
   typename Wide<T>::type sum(0);
   for (int i = 0; i < a.count; ++i)

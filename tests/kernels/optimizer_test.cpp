@@ -56,6 +56,21 @@ Case adamw(const std::string& name, const Counts& counts, const StepScalars& sca
   return c;
 }
 
+Case decay(const Counts& counts, const StepScalars& scalars) {
+  Case c("decay" + text_of(counts) + (scalars.finite == 0 ? " not finite" : ""));
+  c.bytes("group0", AdamwScalars{.learning_rate = 0.5, .weight_decay = 0.3}).bytes("scalars", scalars);
+  for (std::size_t i = 0; i < counts.size(); ++i) c.data(numbered("value", i), 1, counts[i]);
+  c.forward = [=](Run& r) {
+    r.call(&Backend::decay, [&] {
+      auto& tensors = *r.keep(std::vector<DecayTensor>(counts.size()));
+      for (std::size_t i = 0; i < counts.size(); ++i)
+        tensors[i] = {counts[i], r.out(numbered("value", i)), static_cast<const AdamwScalars*>(r.in("group0"))};
+      return Decay{tensors.data(), static_cast<int>(counts.size()), r.scalars("scalars")};
+    });
+  };
+  return c;
+}
+
 Case square_sum(const Counts& counts) {
   Case c("square_sum" + text_of(counts));
   std::int64_t total = 1;
@@ -101,6 +116,8 @@ static std::vector<Case> optimizer_cases() {
   cases.push_back(adamw("clipped", {9, 70000}, clipped, 0.1, false));
   cases.push_back(adamw("not finite", {37, 10}, diverged, 0.1, false));
   cases.push_back(adamw("empty tensor", {0, 10}, plain, 0.1, false));
+  cases.push_back(decay({37, 0, 70000}, plain));
+  cases.push_back(decay({10}, diverged));
   cases.push_back(square_sum({1}));
   cases.push_back(square_sum({37, 0, 1000, 5}));
   cases.push_back(square_sum({100000, 3}));
