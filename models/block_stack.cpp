@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "lib/layers/training/observe.h"
 
 namespace comera::models {
@@ -48,9 +50,7 @@ Flow BlockStack::run(Pass& pass, std::size_t index, Flow in, const KeyRanges& ke
     kept_[index] = {{pass.walk.keep(in.normed.tensor), nullptr},
                     in.residual.empty() ? Tensor{} : pass.walk.keep(in.residual)};
   }
-  Flow out = blocks_[index]->forward(inner, in, keys);
-  drop(pass.walk, in);
-  return out;
+  return blocks_[index]->forward(inner, in, keys);
 }
 
 // True if the backward recomputes this block. The last block is excluded: its backward directly follows its forward,
@@ -65,9 +65,8 @@ FlowGradient BlockStack::run_backward(Pass& pass, Sink& sink, std::size_t index,
   Pass inner = pass;
   inner.policy = pass.policy.inside_block();
   if (runs_again(pass, index)) {
-    Flow again = blocks_[index]->forward(inner, kept_[index], keys);
+    Flow again = blocks_[index]->forward(inner, std::exchange(kept_[index], {}), keys);
     drop(pass.walk, again);
-    drop(pass.walk, kept_[index]);
   }
   return blocks_[index]->backward(inner, sink, d);
 }

@@ -37,8 +37,8 @@ struct KeyRanges {
 class Block {
  public:
   virtual ~Block() = default;
-  // Reads `in`. The caller drops `in` and the result.
-  virtual Flow forward(Pass& pass, const Flow& in, const KeyRanges& keys) = 0;
+  // Takes ownership of `in` and drops each tensor after its last reader. The caller drops the result.
+  virtual Flow forward(Pass& pass, Flow in, const KeyRanges& keys) = 0;
   // Takes ownership of `d`. The caller drops the result.
   virtual FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d) = 0;
 };

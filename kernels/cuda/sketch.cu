@@ -33,8 +33,9 @@ __global__ void __launch_bounds__(threads) draw(const DrawSketch a) {
 
 Status run(const Context& context, const DrawSketch& a) {
   const std::int64_t blocks = a.sketch.inputs * ((a.sketch.rank + 3) / 4);
-  return with_element(
-      context, [&]<class T>(T) { return launch(context, {grid_for(blocks, threads), threads}, draw<T>, a); });
+  return with_element(context, [&]<class T>(T) {
+    return launch(context, {grid_for(blocks, threads), threads}, draw<T>, a);
+  });
 }
 
 }  // namespace

@@ -31,8 +31,7 @@ void compute(const Decay& a) {
   if (a.scalars->finite == 0) return;
   for (int i = 0; i < a.count; ++i)
     for (std::int64_t j = 0; j < a.tensors[i].count; ++j)
-      out<T>(a.tensors[i].value)[j] *=
-          T(1 - a.tensors[i].scalars->learning_rate * a.tensors[i].scalars->weight_decay);
+      out<T>(a.tensors[i].value)[j] *= T(1 - a.tensors[i].scalars->learning_rate * a.tensors[i].scalars->weight_decay);
 }
 
 template <class T>

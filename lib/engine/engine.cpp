@@ -22,6 +22,7 @@ Engine::Engine(const Machine& machine, layers::ModelFactory factory, const Engin
 
 void Engine::adopt(std::unique_ptr<Model> model) {
   model->set_state(device_state_);
+  if (options_.training() && options_.keeper) declare_weights(*model);
   weights_ = std::make_unique<Weights>(machine_, std::move(model),
                                        options_.training() ? options_.update->state() : std::vector<ParameterState>());
   plans_.clear();
@@ -34,6 +35,13 @@ void Engine::adopt(std::unique_ptr<Model> model) {
     record(key(Phase::begin), nullptr, [&](layers::Walk& walk) { begin_walk(walk); });
   }
   record(key(Phase::prepare), nullptr, [&](layers::Walk& walk) { prepare_walk(walk); });
+}
+
+void Engine::declare_weights(Model& model) {
+  constexpr std::string_view suffix = ".weight";
+  for (Parameter& parameter : model.parameters().all())
+    if (parameter.place != layers::Place::other && parameter.name.ends_with(suffix))
+      options_.keeper->declare(parameter, parameter.name.substr(0, parameter.name.size() - suffix.size()));
 }
 
 void Engine::declare(const Batch* batch) {

@@ -128,6 +128,7 @@ class Engine {
 
   void adopt(std::unique_ptr<Model> model);
   // Lists the inputs of a step with these contents; null: of a part of a step that reads no batch.
+  void declare_weights(Model& model);
   void declare(const Batch* batch);
   template <class Body>
   void record(const Key& key, const Batch* batch, Body&& body);

@@ -18,10 +18,12 @@ class DenseLinear final : public Linear {
     weight.init = {Init::Distribution::normal, linear_deviation(in, spec.out)};
     weight.decay = true;
     weight.transposed_in_file = true;
+    weight.place = spec.place;
     weight_ = builder.add(std::move(weight));
     read_weight_ = cast_weights_.add(weight_);
     bias_ = add_bias(builder, spec);
     x_.layer = pre_.layer = spec.name;
+    x_.place = spec.place, x_.weight = weight_;
   }
 
   int outputs() const override { return 1; }

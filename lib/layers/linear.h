@@ -14,6 +14,7 @@ struct LinearSpec {
   std::int64_t out = 0;
   WeightForm form = {};
   bool bias = true;
+  Place place = Place::other;
 };
 
 class Linear : public Producer {

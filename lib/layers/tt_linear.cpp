@@ -30,6 +30,7 @@ class TtLinear final : public Linear {
                                   kernels::parameter_type(builder.dtype), {in, width_});
     for (std::size_t i = 0; i < specs.size(); ++i) add_output(builder, specs[i], outputs_[i]);
     x_.layer = t1_.layer = specs[0].name;
+    x_.place = specs[0].place;
   }
 
   int outputs() const override { return static_cast<int>(outputs_.size()); }
@@ -44,7 +45,7 @@ class TtLinear final : public Linear {
       call.output[i].y = y[i].data;
     }
     pass.walk.run_chosen(pass.backend().tt_linear_forward, call);
-    pass.policy.save(pass.walk, x, Use::value, x_);
+    pass.policy.save(pass.walk, x, Use::product, x_);
     pass.policy.take(pass.walk, t1, Use::value, t1_);
   }
 
@@ -61,18 +62,20 @@ class TtLinear final : public Linear {
   }
 
   void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) override {
-    Tensor x = x_->value(pass.walk);
+    Tensor x = x_->estimates() ? Tensor{} : x_->value(pass.walk);
     backward_of(pass, sink, dy, x, dx, accumulate_dx);
-    pass.walk.drop(x);
+    if (!x.empty()) pass.walk.drop(x);
   }
 
-  Tensor backward_replacing(Pass& pass, Sink& sink, Tensor* dy, std::int64_t) override {
+  Tensor backward_replacing(Pass& pass, Sink& sink, Tensor* dy, std::int64_t in) override {
+    if (x_->estimates()) return Linear::backward_replacing(pass, sink, dy, in);
     Tensor x = x_->value(pass.walk);
     backward_of(pass, sink, dy, x, x, false);
     return x;
   }
 
  private:
+  // An empty x: only its product with u1 is there.
   void backward_of(Pass& pass, Sink& sink, Tensor* dy, const Tensor& x, const Tensor& dx, bool accumulate_dx) {
     Tensor t1 = t1_->value(pass.walk);
     const std::int64_t tokens = t1.shape[0];
@@ -92,6 +95,10 @@ class TtLinear final : public Linear {
       call.output[i].d_bias = d_bias[i].data;
     }
     pass.walk.run_chosen(pass.backend().tt_linear_backward, call);
+    if (x.empty()) {
+      x_->product(pass.walk, u1, width_, step_gradients_[d_left_], width_, in_, width_);
+      x_->release(pass.walk);
+    }
     release(pass, sink, dy, d_bias);
     pass.walk.drop(t1);
     pass.walk.drop(u1);

@@ -10,6 +10,7 @@ namespace comera::kernels {
 struct Adamw8Tensor;
 struct AdamwTensor;
 struct ConstTensor;
+struct DecayTensor;
 struct RankChain;
 struct WeighedTensor;
 }  // namespace comera::kernels
@@ -29,6 +30,8 @@ struct OptimizerOptions {
   // Moments of dense linear weights with at least 4,096 elements in 8 bits (kernels/adamw8.h). Those of cores,
   // diagonals, tables, biases and norms stay in 32 bits: they are small, or learn unstably in 8.
   bool eight_bits = false;
+  // Scale of the updates of weights beside those in subspaces (Parameter::beside_subspaces).
+  double beside_scale = 1;
 };
 
 // Computes gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then runs AdamW with
@@ -44,7 +47,9 @@ class Optimizer final : public engine::WeightUpdate {
  private:
   void fill_chains();
   void fill_tensors(layers::StepState* state);
+  void fill_update(const Parameter& parameter, void* gradient, const kernels::AdamwScalars* group);
   void run_objective(layers::Walk& walk, layers::StepState* state);
+  void run_in_subspaces(layers::Walk& walk, layers::StepState* state);
 
   Weights& weights_;
   const layers::Sink& sink_;
@@ -55,6 +60,10 @@ class Optimizer final : public engine::WeightUpdate {
   std::vector<kernels::ConstTensor> gradients_, cores_;
   std::vector<kernels::AdamwTensor> updates_;
   std::vector<kernels::Adamw8Tensor> updates8_;
+  // Weights with gradients in a subspace. One of the two updates of each is filled in; its value is a temporary tensor.
+  struct InSubspace;
+  std::vector<InSubspace> in_subspaces_;
+  std::vector<kernels::DecayTensor> decays_;
 };
 
 // AdamW with these options. Its state is the two moments; the second is its curvature.

@@ -66,6 +66,7 @@ OptimizerOptions optimizer_options(const OptionValues& values) {
   options.beta = values.real("beta");
   options.penalty = values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
   options.eight_bits = values.text("optimizer") == "adamw8bit";
+  options.beside_scale = values.real("compact-scale") * values.real("compact-beside");
   options.adamw.weight_decay = values.real("weight-decay");
   options.adamw.beta1 = values.real("beta1");
   options.adamw.beta2 = values.real("beta2");
@@ -188,18 +189,51 @@ Option activations_option(const char* group) {
           .group = group,
           .help =
               "how values are kept for the backward pass: keep; cheap or block, computed again; int8 or int4, integer "
-              "copies (-stochastic: rounded without bias); GLOB=POLICY for layers by name",
+              "copies (-stochastic: rounded without bias); compact, random projections of the inputs of linear layers; "
+              "GLOB=POLICY for layers by name",
           .metavar = "[GLOB=]POLICY,...",
           .result_relevant = true,
           .relevant_words = layers::words_of_copies,
           .default_words = "keep",
-          .suggested = {"keep", "cheap", "block", "int8", "int4"},
+          .suggested = {"keep", "cheap", "block", "int8", "int4", "compact"},
           .synonyms = {"gradient-checkpointing", "activation-checkpointing", "recompute"},
           .earlier_name = "recompute"};
 }
 
+// CompAct (arXiv 2410.15352): its constants of pretraining are the defaults.
+std::vector<Option> compact_options() {
+  const char* g = "Projections of --activations compact";
+  return {number(g, "compact-ratio", "0.25", 0, 1, "size of a projection relative to the input of its layer"),
+          count(g, "compact-rank", "0", 0, "size of all projections, in place of --compact-ratio; 0: by the ratio"),
+          choice(g, "compact-sketch", "normal", {"normal", "sparse", "orthonormal"}, "kind of the random projection"),
+          count(g, "compact-refresh", "50", 1,
+                "steps between projections of a dense weight; those of tensor trains change in every step"),
+          number(g, "compact-scale", "0.25", 0, none, "scale of the updates of dense weights in their subspace"),
+          number(g, "compact-beside", "0.5", 0, none,
+                 "the same of the attention's output layer, whose gradient is exact, relative to --compact-scale"),
+          row(g, "compact-shared", OptionType::flag, "false",
+              "one projection for all layers of equal size: those that read the same input keep it once")};
+}
+
+layers::ProjectedSettings projected_settings(const OptionValues& values) {
+  const std::string sketch = values.text("compact-sketch");
+  layers::ProjectedSettings settings;
+  settings.kind = sketch == "normal"   ? kernels::SketchKind::normal
+                  : sketch == "sparse" ? kernels::SketchKind::sparse
+                                       : kernels::SketchKind::orthonormal;
+  settings.ratio = values.real("compact-ratio");
+  settings.rank = values.integer("compact-rank");
+  settings.refresh = values.integer("compact-refresh");
+  settings.scale = values.real("compact-scale");
+  settings.beside = values.real("compact-beside");
+  settings.shared = values.flag("compact-shared");
+  if (settings.ratio == 0) fail_input("[train] --compact-ratio 0: a projection needs at least one column; use 0.25");
+  return settings;
+}
+
 void read_activations(const OptionValues& values, engine::EngineOptions& options) {
-  const layers::Activations activations = layers::parse_activations(values.list("activations"));
+  layers::Activations activations = layers::parse_activations(values.list("activations"));
+  activations.projected = projected_settings(values);
   options.recompute = activations.recompute;
   if (!activations.rules.empty()) options.keeper = std::make_shared<layers::RuledKeeper>(activations);
 }
@@ -242,6 +276,7 @@ std::vector<Option> training_options() {
       free(count(g, "log-every", "10", 1, "steps between reports"))};
   for (Option& option : rows)
     if (option.name == "eval-every") option.default_words = "at the end only";
+  for (Option& option : compact_options()) rows.push_back(std::move(option));
   return rows;
 }
 

@@ -4,6 +4,7 @@ namespace comera::models {
 namespace {
 
 using kernels::Activation;
+using layers::Place;
 using Names = DecoderNames;
 
 struct Part {
@@ -12,11 +13,12 @@ struct Part {
 };
 
 LinearSet linears(Builder& builder, const DecoderSpec& spec, std::int64_t index, std::int64_t in,
-                  const std::vector<Part>& parts) {
+                  const std::vector<Part>& parts, Place place = Place::block) {
   std::vector<layers::LinearSpec> specs;
   for (const Part& part : parts) {
     specs.push_back(spec.linear(Names::layer(index, part.name), part.out));
     specs.back().bias = false;
+    specs.back().place = place;
   }
   return LinearSet::make(builder, specs, in, Activation::none);
 }
@@ -41,7 +43,7 @@ DecoderBlock::DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64
       qkv_(linears(builder, spec, index, spec.hidden, attention_inputs(spec))),
       attention_(builder, Names::layer(index, "self_attn"),
                  {spec.heads, spec.key_heads, spec.head_size, spec.attention_dropout}),
-      projection_(linears(builder, spec, index, wide_, {{Names::output, spec.hidden}})),
+      projection_(linears(builder, spec, index, wide_, {{Names::output, spec.hidden}}, Place::attention_output)),
       middle_(builder, Names::layer(index, Names::middle_norm), spec.hidden,
               {kernels::NormKind::rms, spec.epsilon, 0, 0}),
       gate_up_(linears(builder, spec, index, spec.hidden,
@@ -60,9 +62,10 @@ Value DecoderBlock::attend(Pass& pass, Tensor* qkv, const KeyRanges& keys) {
                                    keys.end);
 }
 
-Tensor DecoderBlock::attention_branch(Pass& pass, const Value& x, const KeyRanges& keys) {
+Tensor DecoderBlock::attention_branch(Pass& pass, Value x, const KeyRanges& keys) {
   Tensor qkv[3];
   qkv_.forward(pass, x, qkv);
+  pass.walk.drop(x.tensor);
   Value heads = attend(pass, qkv, keys);
   Tensor y;
   projection_.forward(pass, heads, &y);
@@ -70,9 +73,10 @@ Tensor DecoderBlock::attention_branch(Pass& pass, const Value& x, const KeyRange
   return y;
 }
 
-Tensor DecoderBlock::feed_forward(Pass& pass, const Value& x) {
+Tensor DecoderBlock::feed_forward(Pass& pass, Value x) {
   Tensor gate_up[2];
   gate_up_.forward(pass, x, gate_up);
+  pass.walk.drop(x.tensor);
   Value gated = gated_.forward(pass, gate_up[0], gate_up[1]);
   Tensor y;
   down_.forward(pass, gated, &y);
@@ -80,11 +84,11 @@ Tensor DecoderBlock::feed_forward(Pass& pass, const Value& x) {
   return y;
 }
 
-Flow DecoderBlock::forward(Pass& pass, const Flow& in, const KeyRanges& keys) {
+Flow DecoderBlock::forward(Pass& pass, Flow in, const KeyRanges& keys) {
   Flow middle, out;
   middle.normed = middle_.forward(pass, attention_branch(pass, in.normed, keys), in.residual, &middle.residual);
+  pass.walk.drop(in.residual);
   out.normed = output_.forward(pass, feed_forward(pass, middle.normed), middle.residual, &out.residual);
-  pass.walk.drop(middle.normed.tensor);
   pass.walk.drop(middle.residual);
   return out;
 }

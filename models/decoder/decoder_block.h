@@ -22,13 +22,13 @@ class DecoderBlock final : public Block {
  public:
   DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64_t index, const SharedByBlocks& shared);
 
-  Flow forward(Pass& pass, const Flow& in, const KeyRanges& keys) override;
+  Flow forward(Pass& pass, Flow in, const KeyRanges& keys) override;
   FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d) override;
 
  private:
   Value attend(Pass& pass, Tensor* qkv, const KeyRanges& keys);
-  Tensor attention_branch(Pass& pass, const Value& x, const KeyRanges& keys);
-  Tensor feed_forward(Pass& pass, const Value& x);
+  Tensor attention_branch(Pass& pass, Value x, const KeyRanges& keys);
+  Tensor feed_forward(Pass& pass, Value x);
   void attention_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx);
   void feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx);
 

@@ -4,21 +4,29 @@ namespace comera::models {
 namespace {
 
 using kernels::Activation;
+using layers::Place;
 
 std::string output_norm_name(const EncoderSpec& spec, const EncoderNames& names, std::int64_t index) {
   if (!spec.pre_norm) return names.layer(index, names.output_norm);
   return index + 1 < spec.layers ? names.layer(index + 1, names.output_norm) : names.final_norm;
 }
 
+layers::LinearSpec linear_of_block(const EncoderSpec& spec, const std::string& name, std::int64_t out,
+                                   Place place = Place::block) {
+  layers::LinearSpec linear = spec.linear(name, out);
+  linear.place = place;
+  return linear;
+}
+
 LinearSet linear(Builder& builder, const EncoderSpec& spec, const std::string& name, std::int64_t in, std::int64_t out,
                  Activation activation) {
-  return LinearSet::make(builder, {spec.linear(name, out)}, in, activation);
+  return LinearSet::make(builder, {linear_of_block(spec, name, out)}, in, activation);
 }
 
 LinearSet query_key_value(Builder& builder, const EncoderSpec& spec, const EncoderNames& names, std::int64_t index) {
   std::vector<layers::LinearSpec> specs;
   for (const char* part : {names.query, names.key, names.value})
-    specs.push_back(spec.linear(names.layer(index, part), spec.hidden));
+    specs.push_back(linear_of_block(spec, names.layer(index, part), spec.hidden));
   return LinearSet::make(builder, specs, spec.hidden, Activation::none);
 }
 
@@ -35,8 +43,10 @@ EncoderBlock::EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64
       qkv_(query_key_value(builder, spec, EncoderNames(spec), index)),
       attention_(builder, EncoderNames(spec).layer(index, "attention.self"),
                  {spec.heads, spec.heads, spec.hidden / spec.heads, spec.attention_dropout}),
-      projection_(linear(builder, spec, EncoderNames(spec).layer(index, "attention.output.dense"), spec.hidden,
-                         spec.hidden, Activation::none)),
+      projection_(LinearSet::make(builder,
+                                  {linear_of_block(spec, EncoderNames(spec).layer(index, "attention.output.dense"),
+                                                   spec.hidden, Place::attention_output)},
+                                  spec.hidden, Activation::none)),
       middle_(builder, EncoderNames(spec).layer(index, EncoderNames(spec).middle_norm), spec.hidden,
               norm_settings(spec)),
       up_(linear(builder, spec, EncoderNames(spec).layer(index, "intermediate.dense"), spec.hidden, spec.intermediate,
@@ -45,9 +55,10 @@ EncoderBlock::EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64
                    Activation::none)),
       output_(builder, output_norm_name(spec, EncoderNames(spec), index), spec.hidden, norm_settings(spec)) {}
 
-Tensor EncoderBlock::attend(Pass& pass, const Value& x, const KeyRanges& keys) {
+Tensor EncoderBlock::attend(Pass& pass, Value x, const KeyRanges& keys) {
   Tensor qkv[3];
   qkv_.forward(pass, x, qkv);
+  pass.walk.drop(x.tensor);
   Value heads = attention_.forward(pass, qkv[0], qkv[1], qkv[2], keys.begin, keys.end);
   Tensor y;
   projection_.forward(pass, heads, &y);
@@ -55,9 +66,10 @@ Tensor EncoderBlock::attend(Pass& pass, const Value& x, const KeyRanges& keys) {
   return y;
 }
 
-Tensor EncoderBlock::feed_forward(Pass& pass, const Value& x) {
+Tensor EncoderBlock::feed_forward(Pass& pass, Value x) {
   Value hidden;
   up_.forward(pass, x, &hidden.tensor);
+  pass.walk.drop(x.tensor);
   hidden.producer = up_.producer();
   Tensor y;
   down_.forward(pass, hidden, &y);
@@ -65,16 +77,21 @@ Tensor EncoderBlock::feed_forward(Pass& pass, const Value& x) {
   return y;
 }
 
-Flow EncoderBlock::forward(Pass& pass, const Flow& in, const KeyRanges& keys) {
+// Post-LN: the input of a branch is its residual too.
+Tensor EncoderBlock::residual_of(Pass& pass, const Flow& flow) const {
+  return pre_norm_ ? flow.residual : pass.walk.keep(flow.normed.tensor);
+}
+
+Flow EncoderBlock::forward(Pass& pass, Flow in, const KeyRanges& keys) {
   Flow middle, out;
+  Tensor residual = residual_of(pass, in);
   Tensor attended = attend(pass, in.normed, keys);
-  middle.normed = middle_.forward(pass, attended, pre_norm_ ? in.residual : in.normed.tensor,
-                                  pre_norm_ ? &middle.residual : nullptr);
+  middle.normed = middle_.forward(pass, attended, residual, pre_norm_ ? &middle.residual : nullptr);
+  pass.walk.drop(residual);
+  residual = residual_of(pass, middle);
   Tensor fed = feed_forward(pass, middle.normed);
-  out.normed = output_.forward(pass, fed, pre_norm_ ? middle.residual : middle.normed.tensor,
-                               pre_norm_ ? &out.residual : nullptr);
-  pass.walk.drop(middle.normed.tensor);
-  if (pre_norm_) pass.walk.drop(middle.residual);
+  out.normed = output_.forward(pass, fed, residual, pre_norm_ ? &out.residual : nullptr);
+  pass.walk.drop(residual);
   return out;
 }
 

@@ -17,12 +17,13 @@ class EncoderBlock final : public Block {
  public:
   EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64_t index);
 
-  Flow forward(Pass& pass, const Flow& in, const KeyRanges& keys) override;
+  Flow forward(Pass& pass, Flow in, const KeyRanges& keys) override;
   FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d) override;
 
  private:
-  Tensor attend(Pass& pass, const Value& x, const KeyRanges& keys);
-  Tensor feed_forward(Pass& pass, const Value& x);
+  Tensor residual_of(Pass& pass, const Flow& flow) const;
+  Tensor attend(Pass& pass, Value x, const KeyRanges& keys);
+  Tensor feed_forward(Pass& pass, Value x);
   void attend_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx, bool accumulate);
   void feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx, bool accumulate);
 

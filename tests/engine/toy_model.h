@@ -78,7 +78,7 @@ class ToyModel final : public layers::Model {
     }
     table_ = layers::make_table(builder, table);
     layers::LinearSpec up, down;
-    up.name = "up", up.out = hidden;
+    up.name = "up", up.out = hidden, up.place = layers::Place::block;
     down.name = "down", down.out = labels;
     if (!options.dense) {
       const tt::Sizes in = options.wide ? tt::Sizes{6, 8} : tt::Sizes{3, 4},

@@ -64,7 +64,8 @@ TEST_CASE("sketch: every backend gives the bits of the reference") {
   const StepScalars scalars{.seed = 11, .step = 7};
   for (const Column& column : columns())
     for (const SketchKind kind : kinds)
-      for (const auto& [inputs, rank] : std::vector<std::pair<int, int>>{{1, 1}, {7, 3}, {64, 16}, {100, 100}, {300, 66}})
+      for (const auto& [inputs, rank] :
+           std::vector<std::pair<int, int>>{{1, 1}, {7, 3}, {64, 16}, {100, 100}, {300, 66}})
         for (const bool transposed : {false, true}) {
           CAPTURE(column.name, static_cast<int>(kind), inputs, rank, transposed);
           const Sketch sketch{kind, inputs, rank, 3, 5};
@@ -119,8 +120,8 @@ TEST_CASE("sketch: the expectation of P P^T is I") {
 
 TEST_CASE("sketch: orthonormal columns are orthonormal up to their scale, without repetition") {
   for (const auto& [n, r] : std::vector<std::pair<std::size_t, std::size_t>>{{24, 6}, {100, 100}, {37, 36}}) {
-    const Floats p = drawn_by(plain, of(SketchKind::orthonormal, static_cast<std::int64_t>(n),
-                                        static_cast<std::int64_t>(r)), {.seed = 5});
+    const Floats p = drawn_by(
+        plain, of(SketchKind::orthonormal, static_cast<std::int64_t>(n), static_cast<std::int64_t>(r)), {.seed = 5});
     for (std::size_t a = 0; a < r; ++a)
       for (std::size_t b = 0; b < r; ++b) {
         double dot = 0;

@@ -100,6 +100,54 @@ TEST_CASE("copies: all consumers of a tensor share one copy, which the last one 
   CHECK(copies == 2);
 }
 
+namespace {
+
+// Names of the tensors that three layers keep of one input under a policy, with the place of the layers.
+std::vector<std::string> kept_by_three(layers::Keeper& keeper, layers::Place place, Use use) {
+  const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
+  plan::Plan recorded;
+  Walk walk(machine, recorded);
+  keeper.begin(nullptr);
+  Slot slots[3];
+  Tensor x = walk.make("x", {4, 64});
+  for (int i = 0; i < 3; ++i) {
+    slots[i].layer = std::string("layer.").append(std::to_string(i)), slots[i].place = place;
+    keeper.keep(walk, x, use, slots[i]);
+  }
+  walk.drop(x);
+  for (Slot& slot : slots) slot->release(walk);
+  walk.end();
+  std::vector<std::string> names;
+  for (const plan::PlannedTensor& tensor : recorded.tensors)
+    if (tensor.name != "x" && tensor.name != "sketch") names.push_back(tensor.name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("compact: every layer has its projection, or one for all that read the same input") {
+  using Names = std::vector<std::string>;
+  const auto apart = layers::make_projected_keeper({}), shared = layers::make_projected_keeper({.shared = true}),
+             whole = layers::make_projected_keeper({.rank = 64});
+  CHECK(kept_by_three(*apart, layers::Place::block, Use::product) == Names(3, "projected"));
+  CHECK(kept_by_three(*shared, layers::Place::block, Use::product) == Names(1, "projected"));
+  CHECK(kept_by_three(*whole, layers::Place::block, Use::product).empty());
+  CHECK(kept_by_three(*apart, layers::Place::block, Use::value).empty());
+  CHECK(kept_by_three(*apart, layers::Place::attention_output, Use::product).empty());
+  CHECK(kept_by_three(*apart, layers::Place::other, Use::product).empty());
+}
+
+TEST_CASE("compact: integer copies hold the values that are not projected, and keep ends both") {
+  using Names = std::vector<std::string>;
+  for (const auto& words : {std::vector<std::string>{"compact", "int8"}, {"int8", "compact"}}) {
+    layers::RuledKeeper keeper(layers::parse_activations(words));
+    CHECK(kept_by_three(keeper, layers::Place::block, Use::product) == Names(3, "projected"));
+    CHECK(kept_by_three(keeper, layers::Place::block, Use::value) == Names{"codes", "ranges"});
+  }
+  layers::RuledKeeper first_exact(layers::parse_activations({"compact", "*.0=keep"}));
+  CHECK(kept_by_three(first_exact, layers::Place::block, Use::product) == Names(2, "projected"));
+}
+
 TEST_CASE("activations: words become rules, and the last one that matches counts") {
   const Activations activations = layers::parse_activations({"cheap", "int8", "*.attention.*=int4", "*.3.*=keep"});
   CHECK(activations.recompute == Recompute::cheap);
@@ -141,4 +189,6 @@ TEST_CASE("activations: recomputation does not change a result, copies do") {
   CHECK(layers::words_of_copies({"cheap"}) == layers::words_of_copies({"block", "keep"}));
   CHECK(layers::words_of_copies({"cheap", "int8"}) == Words{"int8"});
   CHECK(layers::words_of_copies({"int8"}) != layers::words_of_copies({"int4"}));
+  // Chains project only what is not computed again.
+  CHECK(layers::words_of_copies({"cheap", "compact"}) != layers::words_of_copies({"keep", "compact"}));
 }

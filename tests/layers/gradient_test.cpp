@@ -4,10 +4,13 @@
 #include <complex>
 #include <cstring>
 
+#include "lib/layers/activations/projected.h"
 #include "lib/layers/attention.h"
 #include "lib/layers/gated.h"
 #include "lib/layers/linear.h"
 #include "lib/layers/norm.h"
+#include "lib/layers/training/subspace.h"
+#include "lib/tt/matrix.h"
 #include "tests/layers/walks.h"
 
 using namespace comera;
@@ -115,10 +118,12 @@ double weight_of(std::size_t output, std::int64_t i) { return std::cos(1.0 + 3.0
 template <class T>
 class Run {
  public:
-  explicit Run(const MakeLayer& make) {
+  explicit Run(const MakeLayer& make, layers::Keeper& keeper = layers::exact_keeper()) : keeper_(keeper) {
     layers::Builder builder{dtype,   parameters,    chains_,    factors_, step_gradients_,
                             merger_, cast_weights_, threshold_, dense_};
     layer_ = make(builder);
+    for (layers::Parameter& parameter : parameters.all())
+      if (parameter.place != layers::Place::other) keeper.declare(parameter, parameter.name);
     sink_ = layers::make_accumulate_sink(parameters, step_gradients_);
     const auto bind = [&](auto& slab) { slab.bind(memory_.emplace_back(slab.bytes() / sizeof(T) + 16).data()); };
     bind(parameters);
@@ -145,7 +150,8 @@ class Run {
       merger_.prepare(walk, threshold_);
     });
     walk_twice(dtype, [&](Walk& walk) {
-      Pass pass{walk, layers::SavePolicy(layers::Recompute::cheap, true), sequences, length};
+      keeper_.begin(&scalars_);
+      Pass pass{walk, layers::SavePolicy(layers::Recompute::cheap, true, keeper_), sequences, length};
       Tensors x;
       for (const std::vector<T>& values : inputs) {
         x.push_back(walk.make("x", {tokens, static_cast<std::int64_t>(values.size()) / tokens}));
@@ -177,7 +183,7 @@ class Run {
         d_parameters.clear();
         for (const layers::Parameter& parameter : parameters.all()) {
           const T* data = static_cast<const T*>(sink_->gradient(parameter).data);
-          if (walk.computes()) d_parameters.emplace_back(data, data + parameter.shape.elements());
+          if (walk.computes()) d_parameters.emplace_back(data, data + parameter.gradient_shape().elements());
         }
         sink_->release(walk);
       });
@@ -189,6 +195,8 @@ class Run {
   std::vector<std::vector<T>> inputs, d_inputs, d_parameters;
 
  private:
+  kernels::StepScalars scalars_{.seed = 5};
+  layers::Keeper& keeper_;
   std::vector<layers::ChainParameters> chains_;
   plan::Slab factors_, step_gradients_;
   layers::TtMerger merger_{chains_, factors_, step_gradients_};
@@ -246,6 +254,77 @@ TEST_CASE("gradients of linear layers, dense and in tensor-train form, alone and
     check("all", [&](auto& builder) {
       return std::make_unique<Linears>(builder, std::vector{chain, dense, pair}, 6, activation);
     });
+  }
+}
+
+namespace {
+
+// P^T g, or P P^T g, for g [6, columns].
+std::vector<double> projected(const kernels::Sketch& sketch, const std::vector<double>& g, bool back) {
+  const kernels::StepScalars scalars{.seed = 5};
+  std::vector<double> p(static_cast<std::size_t>(sketch.inputs * sketch.rank));
+  kernels::reference_backend().draw_sketch.run({.dtype = DType::f64},
+                                               {.sketch = sketch, .scalars = &scalars, .p = p.data()});
+  const tt::Matrix matrix(sketch.inputs, sketch.rank, p), gradient(sketch.inputs, std::ssize(g) / sketch.inputs, g),
+      within = tt::multiply_tn(matrix, gradient);
+  return (back ? tt::multiply(matrix, within) : within).values;
+}
+
+void check_near(const std::vector<double>& found, const std::vector<double>& wanted) {
+  REQUIRE(found.size() == wanted.size());
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - wanted[i]) <= 1e-12);
+}
+
+// The runs of a layer with exact and with projected inputs. Gradients of parameters that are not estimated have equal
+// bits. The first of the estimated ones is `weight`.
+struct Pair {
+  Run<double> exact, estimated;
+  std::size_t weight = 0;
+
+  Pair(const MakeLayer& make, layers::Keeper& keeper, const std::vector<std::string>& names)
+      : exact(make), estimated(make, keeper) {
+    CHECK(exact.loss(true) == estimated.loss(true));
+    CHECK(exact.d_inputs == estimated.d_inputs);
+    std::size_t k = 0;
+    for (const layers::Parameter& parameter : exact.parameters.all()) {
+      if (parameter.name == names[0]) weight = k;
+      const bool is_estimated = std::find(names.begin(), names.end(), parameter.name) != names.end();
+      if (!is_estimated) CHECK(exact.d_parameters[k] == estimated.d_parameters[k]);
+      ++k;
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("projected inputs: a dense weight has the gradient P^T G, and all other gradients keep their bits") {
+  const auto keeper = layers::make_projected_keeper({.rank = 3});
+  for (const kernels::Activation activation : {kernels::Activation::none, kernels::Activation::gelu}) {
+    const auto make = [&](layers::Builder& builder) {
+      const layers::LinearSpec spec{.name = "dense", .out = 4, .place = layers::Place::block};
+      return std::make_unique<Linears>(builder, std::vector{spec}, 6, activation);
+    };
+    const Pair pair(make, *keeper, {"dense.weight"});
+    const layers::Parameter& weight = pair.estimated.parameters.all()[pair.weight];
+    REQUIRE(weight.subspace);
+    check_near(pair.estimated.d_parameters[pair.weight],
+               projected(weight.subspace->sketch, pair.exact.d_parameters[pair.weight], false));
+  }
+}
+
+TEST_CASE("projected inputs: a chain has P P^T G for its first factor, and all other gradients keep their bits") {
+  for (const kernels::SketchKind kind : {kernels::SketchKind::normal, kernels::SketchKind::orthonormal}) {
+    const auto keeper = layers::make_projected_keeper({.kind = kind, .rank = 3, .refresh = 50});
+    const auto make = [&](layers::Builder& builder) {
+      layers::LinearSpec spec = tt_spec("pair", 5, tt::tt_layout({6}, {5}, {1, 2, 1}));
+      spec.place = layers::Place::block;
+      return std::make_unique<Linears>(builder, std::vector{spec}, 6, kernels::Activation::gelu);
+    };
+    const Pair pair(make, *keeper, {"pair.tt.0", "pair.rank.0"});
+    const std::vector<double>& exact = pair.exact.d_parameters[pair.weight];
+    // The site of a sketch is a hash of the layer's name: FNV-1a of "pair".
+    const kernels::Sketch sketch{.kind = kind, .inputs = 6, .rank = 3, .site = 0x7C445AB1u};
+    check_near(pair.estimated.d_parameters[pair.weight], projected(sketch, exact, true));
   }
 }
 

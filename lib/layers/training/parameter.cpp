@@ -12,6 +12,7 @@
 #include "kernels/philox.h"
 #include "lib/core/error.h"
 #include "lib/core/half.h"
+#include "lib/layers/training/subspace.h"
 
 namespace comera::layers {
 namespace {
@@ -58,6 +59,8 @@ void require_different_names(const std::deque<Parameter>& all) {
 }
 
 }  // namespace
+
+Shape Parameter::gradient_shape() const { return subspace ? Shape{subspace->sketch.rank, shape[1]} : shape; }
 
 Parameter* Parameters::add(Parameter parameter) {
   parameter.index = static_cast<int>(all_.size());

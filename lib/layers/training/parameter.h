@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,14 @@ struct Init {
 };
 
 struct Parameter;
+struct Subspace;  // lib/layers/training/subspace.h
+
+// Place of a linear layer in a model, by which activation policies choose.
+enum class Place : std::uint8_t {
+  other,             // heads, decoders of words, and what is no linear layer
+  block,             // a layer of a block
+  attention_output,  // the layer of a block that reads the attention's output, which the attention itself keeps
+};
 
 // Loads the numbers of parameters that are not permanently in memory.
 class ParameterSource {
@@ -40,13 +49,19 @@ struct Parameter {
   Role role = Role::other;
   Shape shape;
   Init init;
-  bool decay = false;                 // weight decay applies (matrices; not biases, norms or diagonals)
-  bool transposed_in_file = false;    // linear weights are [in x out] in memory and [out x in] in files
-  bool from_factors = false;          // its gradient appears once per step, from the gradients of the merged factors
+  bool decay = false;               // weight decay applies (matrices; not biases, norms or diagonals)
+  bool transposed_in_file = false;  // linear weights are [in x out] in memory and [out x in] in files
+  Place place = Place::other;       // of a dense linear weight
+  bool from_factors = false;        // its gradient appears once per step, from the gradients of the merged factors
+  // Its gradient and update are in this subspace; null: they have the parameter's shape. Set before a sink is made.
+  std::shared_ptr<const Subspace> subspace;
+  bool beside_subspaces = false;      // its gradient is exact, its update scaled like those of its block in subspaces
   std::optional<DType> stored;        // type in exported files; none: that of memory
   int index = -1;                     // in the order of adding
   Tensor value;                       // null until bound
   ParameterSource* source = nullptr;  // loads the value before every use; null: permanently bound
+
+  Shape gradient_shape() const;
 };
 
 class Parameters {

@@ -51,6 +51,8 @@ void Saved::product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor&
   walk.drop(x);
 }
 
+void Keeper::rebuild(Producer* producer, Use, Slot& slot) { object_in<Rebuilt>(slot).producer = producer; }
+
 Keeper& exact_keeper() {
   static ExactKeeper keeper;
   return keeper;
@@ -71,7 +73,7 @@ SavePolicy SavePolicy::inside_block() const {
 void SavePolicy::save(Walk& walk, const Value& value, Use use, Slot& slot) const {
   if (!saves()) return;
   if (value.producer && recompute_ != Recompute::none)
-    object_in<Rebuilt>(slot).producer = value.producer;
+    keeper_->rebuild(value.producer, use, slot);
   else
     keeper_->keep(walk, value.tensor, use, slot);
 }

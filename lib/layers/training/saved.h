@@ -55,7 +55,10 @@ class Saved {
   virtual Tensor read(Walk& walk) = 0;
   // Frees what is kept. Called once, after the last read.
   virtual void release(Walk& walk) = 0;
-  // result += X^T G, with X seen as [tokens, in]. The default multiplies by read(); an estimate may need less memory.
+  // True: the numbers are gone, and only product() may be called.
+  virtual bool estimates() const { return false; }
+  // result += X^T G, with X seen as [tokens, in] and a result [in, out], or that of a gradient in a subspace. The
+  // default multiplies by read(); an estimate may need less memory.
   virtual void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
                        std::int64_t in, std::int64_t out);
 
@@ -64,7 +67,9 @@ class Saved {
 
 // A consumer's place for one saved value.
 struct Slot {
-  std::string layer = {};  // Hugging Face name of the layer, for rules
+  std::string layer = {};             // Hugging Face name of the layer, for rules
+  Place place = Place::other;         // of the layer
+  const Parameter* weight = nullptr;  // of a dense linear layer: product() computes its gradient
   std::unique_ptr<Saved> saved = {};
 
   Saved* operator->() const { return saved.get(); }
@@ -85,11 +90,17 @@ T& object_in(Slot& slot) {
 class Keeper {
  public:
   virtual ~Keeper() = default;
+  // A model is adopted, before its sink and optimiser are made: `weight` is the dense weight of a linear layer.
+  virtual void declare(Parameter& weight, const std::string& layer) {
+    static_cast<void>(weight), static_cast<void>(layer);
+  }
   // A forward begins. Random numbers of its values have the key of `scalars`, in device memory (may be null).
   virtual void begin(const kernels::StepScalars* scalars) { static_cast<void>(scalars); }
   // Keeps `tensor` in `slot`, which is empty or holds the object of an earlier step. The caller keeps its own reference
   // to `tensor`.
   virtual void keep(Walk& walk, const Tensor& tensor, Use use, Slot& slot) = 0;
+  // Like keep(), for a value that the producer computes again for each read.
+  virtual void rebuild(Producer* producer, Use use, Slot& slot);
   // A step has been planned. Throws InputError if a rule of the keeper has matched no layer.
   virtual void check_rules() const {}
 };

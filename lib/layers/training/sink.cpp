@@ -15,8 +15,8 @@ class AccumulateSink final : public Sink {
   AccumulateSink(Parameters& parameters, plan::Slab& step_gradients) : step_gradients_(step_gradients) {
     for (const Parameter& parameter : parameters.all()) {
       plan::Slab& slab = parameter.from_factors ? from_factors_ : step_gradients_;
-      const int slot =
-          slab.add("gradient." + parameter.name, plan::Category::gradients, parameter.value.dtype, parameter.shape);
+      const int slot = slab.add("gradient." + parameter.name, plan::Category::gradients, parameter.value.dtype,
+                                parameter.gradient_shape());
       gradients_.push_back({parameter.from_factors, slot, {}});
     }
   }

@@ -17,7 +17,7 @@ class Sink {
   virtual ~Sink() = default;
   // Called at the start of a step, before the first backward.
   virtual void begin(Walk& walk) = 0;
-  // Returns a tensor of the parameter's shape. The layer adds (+=) its contribution to it.
+  // Returns a tensor of the parameter's gradient_shape(). The layer adds (+=) its contribution to it.
   virtual Tensor open(Walk& walk, Parameter& parameter) = 0;
   // One contribution has been added. Further ones may follow: of other chunks, of a table that is used twice, of later
   // micro-batches.

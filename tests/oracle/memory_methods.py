@@ -1,0 +1,145 @@
+"""Ten steps of memory-efficient training methods, written from their formulas with PyTorch in double precision.
+
+    python3 tests/oracle/memory_methods.py > tests/oracle/memory_methods.h
+
+needs torch and numpy. The model is the dense one of tests/engine/toy_model.h without dropout: a table for the first
+token, a linear layer with GELU, a linear classifier. The tests of the methods read the numbers.
+"""
+
+import math
+
+import numpy as np
+import torch
+
+torch.set_default_dtype(torch.float64)
+
+VOCABULARY, WIDTH, HIDDEN, LABELS = 24, 12, 16, 3
+SEQUENCES, STEPS, SEED = 16, 10, 9
+RATE, DECAY, CLIP = 0.02, 0.1, 0.5
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+M64, M32 = (1 << 64) - 1, (1 << 32) - 1
+
+
+def philox(counter, key):
+    """Philox4x32-10 of one block (Salmon et al. 2011)."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & M32, (p0 >> 32) ^ c[3] ^ k[1], p0 & M32]
+        k = [(k[0] + 0x9E3779B9) & M32, (k[1] + 0xBB67AE85) & M32]
+    return c
+
+
+def mix64(x):
+    """The finaliser of SplitMix64."""
+    x = (x + 0x9E3779B97F4A7C15) & M64
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & M64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & M64
+    return x ^ (x >> 31)
+
+
+def fnv1a(name):
+    value = 2166136261
+    for letter in name.encode():
+        value = ((value ^ letter) * 16777619) & M32
+    return value
+
+
+def sketch(inputs, rank, layer, epoch, scale):
+    """The normal projection of kernels/sketch.h, times a scale: 32 coin flips per entry, variance 1 / rank.
+
+    Entries are products in single precision, as on every backend."""
+    unit = np.float32(scale / math.sqrt(8 * rank))
+    key = mix64((mix64(SEED) + epoch) & M64)
+    p = np.zeros((inputs, rank))
+    for row in range(inputs):
+        for column in range(rank):
+            word = philox((fnv1a(layer), row, column // 4, 0), (key & M32, key >> 32))[column % 4]
+            p[row, column] = np.float32(bin(word).count("1") - 16) * unit
+    return torch.tensor(p)
+
+
+def start(shape, number):
+    count = math.prod(shape)
+    return torch.tensor([0.3 * math.sin(1.7 * i + number) for i in range(count)]).reshape(shape)
+
+
+def batch(step):
+    first = [int(np.random.RandomState(step * SEQUENCES + b).randint(0, 2**32, dtype=np.uint32)) for b in range(SEQUENCES)]
+    ids = [x % VOCABULARY for x in first]
+    return torch.tensor(ids), torch.tensor([i * 7 % 5 % LABELS for i in ids])
+
+
+def model():
+    shapes = {"table": (VOCABULARY, WIDTH), "up.weight": (WIDTH, HIDDEN), "up.bias": (HIDDEN,),
+              "down.weight": (HIDDEN, LABELS), "down.bias": (LABELS,)}
+    return {name: start(shape, k).requires_grad_() for k, (name, shape) in enumerate(shapes.items())}
+
+
+def gradients(weights, step):
+    """Of the mean cross-entropy, and the input of the layer `up`."""
+    ids, labels = batch(step)
+    x = weights["table"][ids]
+    h = torch.nn.functional.gelu(x @ weights["up.weight"] + weights["up.bias"])
+    loss = torch.nn.functional.cross_entropy(h @ weights["down.weight"] + weights["down.bias"], labels)
+    return dict(zip(weights, torch.autograd.grad(loss, list(weights.values()))))
+
+
+def clipped(found):
+    norm = math.sqrt(sum(float((g * g).sum()) for g in found.values()))
+    return {name: g * (CLIP / norm if norm > CLIP else 1) for name, g in found.items()}
+
+
+class Adam:
+    """The direction of Adam, with its bias corrections."""
+
+    def __init__(self):
+        self.moments = {}
+
+    def __call__(self, name, g, step):
+        m, v = self.moments.get(name, (torch.zeros_like(g), torch.zeros_like(g)))
+        m, v = BETA1 * m + (1 - BETA1) * g, BETA2 * v + (1 - BETA2) * g * g
+        self.moments[name] = m, v
+        return m / (1 - BETA1 ** (step + 1)) / ((v / (1 - BETA2 ** (step + 1))).sqrt() + EPSILON)
+
+
+def decays(name):
+    return name in ("table", "up.weight", "down.weight")
+
+
+def train(project):
+    """AdamW; project(step, name) is None, or P and alpha P of a parameter whose gradient is in a subspace."""
+    weights, adam = model(), Adam()
+    for step in range(STEPS):
+        chosen = {name: project(step, name) for name in weights}
+        full = gradients(weights, step)
+        found = clipped({name: g if chosen[name] is None else chosen[name][0].T @ g for name, g in full.items()})
+        with torch.no_grad():
+            for name, w in weights.items():
+                update = adam(name, found[name], step)
+                if chosen[name] is not None:
+                    update = chosen[name][1] @ update
+                w -= RATE * ((DECAY if decays(name) else 0) * w + update)
+    return weights
+
+
+def compact(step, name):
+    """CompAct (arXiv 2410.15352): rank 5, a new projection every 4 steps, alpha 0.7, moments kept."""
+    return [sketch(WIDTH, 5, "up", step // 4, scale) for scale in (1, 0.7)] if name == "up.weight" else None
+
+
+def show(name, weights):
+    numbers = [float(x) for key in ("up.weight", "down.weight") for x in weights[key].detach().flatten()]
+    print(f"// {len(numbers)} numbers: up.weight [{WIDTH}, {HIDDEN}], down.weight [{HIDDEN}, {LABELS}].")
+    print(f"inline constexpr double {name}[] = {{")
+    for i in range(0, len(numbers), 5):
+        print("    " + " ".join(f"{x:.15g}," for x in numbers[i:i + 5]))
+    print("};\n")
+
+
+print("// Weights after ten steps, made by tests/oracle/memory_methods.py.")
+print("// clang-format off")
+print("#pragma once\n\nnamespace oracle {\n")
+show("adamw", train(lambda step, name: None))
+show("compact", train(compact))
+print("}  // namespace oracle")
