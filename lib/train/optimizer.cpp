@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/adamw8.h"
 #include "kernels/elementwise.h"
 #include "kernels/optimizer.h"
 #include "kernels/rank_objective.h"
@@ -17,33 +16,25 @@ namespace {
 bool is_core(const Parameter& parameter) { return parameter.role == layers::Role::core; }
 bool is_diagonal(const Parameter& parameter) { return parameter.role == layers::Role::diagonal; }
 
-constexpr std::int64_t least_in_8_bits = 4096;
+using Methods = std::vector<std::unique_ptr<Method>>;
 
-bool in_8_bits(const Parameter& parameter, const OptimizerOptions& options) {
-  const bool linear = parameter.transposed_in_file && parameter.decay;  // not a table, which files store as it is
-  return options.eight_bits && linear && parameter.gradient_shape().elements() >= least_in_8_bits;
+// AdamW first.
+Methods methods_of(const OptimizerOptions& options) {
+  Methods methods;
+  methods.push_back(make_adamw());
+  if (options.method == "adamw8bit") methods.push_back(make_adamw8bit(options.least_elements));
+  if (options.method == "apollo-mini") methods.push_back(make_apollo_mini(options.least_elements));
+  return methods;
 }
 
-enum State : std::uint8_t { moment1, moment2, codes1, codes2, largest1, largest2 };
-
-// Layout of StepState::update.
-struct Scalars {
-  kernels::AdamwScalars of[layers::roles][2];  // by role; the second of a pair is for parameters with weight decay
-  kernels::AdamwScalars beside[2];             // Parameter::beside_subspaces
-
-  const kernels::AdamwScalars* group(const Parameter& parameter) const {
-    return &(parameter.beside_subspaces ? beside : of[static_cast<int>(parameter.role)])[parameter.decay];
-  }
-};
+// The number of the last method that takes the parameter.
+std::size_t number_of(const Methods& methods, const Parameter& parameter) {
+  std::size_t k = methods.size() - 1;
+  while (!methods[k]->takes(parameter)) --k;
+  return k;
+}
 
 }  // namespace
-
-struct Optimizer::InSubspace {
-  const Parameter* parameter;
-  bool eight_bits;
-  kernels::AdamwTensor update;
-  kernels::Adamw8Tensor update8;
-};
 
 Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const OptimizerOptions& options)
     : weights_(weights), sink_(sink), options_(options) {
@@ -55,14 +46,17 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
     chains_.resize(chains_.size() + !chain.diagonals.empty());
   cores_.resize(count_if(is_core));
   gradients_.resize(parameters.size());
-  const auto eight = [&](const Parameter& parameter) { return in_8_bits(parameter, options); };
-  if (options.eight_bits && count_if(eight) == 0)
-    fail_input("[train] --optimizer adamw8bit: the model has no dense linear weight of {} elements or more; use adamw",
-               least_in_8_bits);
-  in_subspaces_.reserve(count_if([](const Parameter& parameter) { return parameter.subspace != nullptr; }));
-  decays_.reserve(in_subspaces_.capacity());
-  updates8_.reserve(count_if(eight));
-  updates_.reserve(parameters.size());
+  Methods methods = methods_of(options);
+  std::vector<std::size_t> counts(methods.size());
+  for (const Parameter& parameter : parameters) ++counts[group_of_.emplace_back(number_of(methods, parameter))];
+  if (counts.back() == 0)
+    fail_input("[train] --optimizer {}: the model has no dense linear weight of {} elements or more; use adamw",
+               options.method, options.least_elements);
+  for (auto& method : methods) {
+    Group& group = groups_.emplace_back(Group{std::move(method), {}, {}});
+    group.targets.reserve(parameters.size()), group.in_subspaces.reserve(parameters.size());
+  }
+  decays_.reserve(parameters.size());
   if (!chains_.empty()) weighed_.resize(parameters.size() - count_if(is_diagonal));
 }
 
@@ -83,67 +77,47 @@ void Optimizer::fill_chains() {
   }
 }
 
-void Optimizer::fill_update(const Parameter& parameter, void* gradient, const kernels::AdamwScalars* group) {
-  const auto state = [&](State which) { return weights_.state(which, parameter.index).data; };
-  void* const value = parameter.subspace ? nullptr : parameter.value.data;
-  const std::int64_t count = parameter.gradient_shape().elements();
-  const bool eight_bits = in_8_bits(parameter, options_);
-  kernels::AdamwTensor update;
-  kernels::Adamw8Tensor update8;
-  if (eight_bits)
-    update8 = {.count = count,
-               .value = value,
-               .gradient = gradient,
-               .codes1 = static_cast<std::uint8_t*>(state(codes1)),
-               .codes2 = static_cast<std::uint8_t*>(state(codes2)),
-               .largest1 = static_cast<float*>(state(largest1)),
-               .largest2 = static_cast<float*>(state(largest2)),
-               .scalars = group};
-  else
-    update = {count, value, gradient, state(moment1), state(moment2), group};
-  if (parameter.subspace) {
-    in_subspaces_.push_back({&parameter, eight_bits, update, update8});
-    if (parameter.decay) decays_.push_back({parameter.shape.elements(), parameter.value.data, group});
-  } else if (eight_bits) {
-    updates8_.push_back(update8);
-  } else {
-    updates_.push_back(update);
-  }
-}
-
 void Optimizer::fill_tensors(layers::StepState* state) {
   auto weighed = weighed_.begin();
   auto core = cores_.begin();
-  updates_.clear(), updates8_.clear(), in_subspaces_.clear(), decays_.clear();
-  const auto* scalars = reinterpret_cast<const Scalars*>(state->update);
+  decays_.clear();
+  for (Group& group : groups_) group.targets.clear(), group.in_subspaces.clear();
+  const auto* scalars = reinterpret_cast<const UpdateScalars*>(state->update);
   for (const Parameter& parameter : weights_.model().parameters().all()) {
-    const std::int64_t count = parameter.gradient_shape().elements();
-    void* gradient = sink_.gradient(parameter).data;
-    gradients_[static_cast<std::size_t>(parameter.index)] = {count, gradient};
-    fill_update(parameter, gradient, scalars->group(parameter));
-    if (is_core(parameter)) *core++ = {count, parameter.value.data};
+    const Target target{&parameter, parameter.gradient_shape().elements(),
+                        parameter.subspace ? nullptr : parameter.value.data, sink_.gradient(parameter).data,
+                        scalars->group(parameter)};
+    gradients_[static_cast<std::size_t>(parameter.index)] = {target.count, target.gradient};
+    Group& group = groups_[group_of_[static_cast<std::size_t>(parameter.index)]];
+    (parameter.subspace ? group.in_subspaces : group.targets).push_back(target);
+    if (parameter.subspace && parameter.decay)
+      decays_.push_back({parameter.shape.elements(), parameter.value.data, target.scalars});
+    if (is_core(parameter)) *core++ = {target.count, parameter.value.data};
     if (weighed_.empty() || is_diagonal(parameter)) continue;
-    *weighed++ = {count, gradient, is_core(parameter) ? parameter.value.data : nullptr,
+    *weighed++ = {target.count, target.gradient, is_core(parameter) ? parameter.value.data : nullptr,
                   is_core(parameter) ? 2 * options_.beta : 0};
   }
 }
 
-// AdamW on zeros gives the update -lr u, and W += alpha P (-lr u).
+States Optimizer::states_of(std::size_t method) const {
+  std::size_t first = 0;
+  for (std::size_t k = 0; k < method; ++k) first += groups_[k].method->state().size();
+  return {weights_, first};
+}
+
+// A method on zeros gives the update -lr u, and W += alpha P (-lr u).
 void Optimizer::run_in_subspaces(layers::Walk& walk, layers::StepState* state) {
   const kernels::Backend& backend = walk.backend();
   if (!decays_.empty()) walk.run(backend.decay, {decays_.data(), static_cast<int>(decays_.size()), &state->scalars});
-  for (InSubspace& one : in_subspaces_) {
-    plan::Tensor update = walk.make_statistic("update", one.parameter->gradient_shape());
-    walk.run(backend.fill, {update.data, update.bytes()});
-    one.update.value = one.update8.value = update.data;
-    if (one.eight_bits) {
-      walk.run(backend.adamw8, {&one.update8, 1, &state->scalars});
-    } else {
-      walk.run(backend.adamw, {&one.update, 1, &state->scalars});
+  for (std::size_t k = 0; k < groups_.size(); ++k)
+    for (Target target : groups_[k].in_subspaces) {
+      plan::Tensor update = walk.make_statistic("update", target.parameter->gradient_shape());
+      walk.run(backend.fill, {update.data, update.bytes()});
+      target.value = update.data;
+      groups_[k].method->run(walk, state, {&target, 1}, states_of(k));
+      layers::lift(walk, *target.parameter->subspace, &state->scalars, update, target.parameter->value);
+      walk.drop(update);
     }
-    layers::lift(walk, *one.parameter->subspace, &state->scalars, update, one.parameter->value);
-    walk.drop(update);
-  }
 }
 
 void Optimizer::run_objective(layers::Walk& walk, layers::StepState* state) {
@@ -163,40 +137,34 @@ void Optimizer::run(layers::Walk& walk, layers::StepState* state) {
   if (!chains_.empty()) run_objective(walk, state);
   walk.run(backend.square_sum, {gradients_.data(), static_cast<int>(gradients_.size()), &state->square_sum});
   walk.run(backend.clip_gradient, {options_.max_norm, &state->square_sum, state->loss, &state->scalars});
-  walk.run(backend.adamw, {updates_.data(), static_cast<int>(updates_.size()), &state->scalars});
-  if (!updates8_.empty())
-    walk.run(backend.adamw8, {updates8_.data(), static_cast<int>(updates8_.size()), &state->scalars});
+  for (std::size_t k = 0; k < groups_.size(); ++k)
+    if (!groups_[k].targets.empty()) groups_[k].method->run(walk, state, groups_[k].targets, states_of(k));
   run_in_subspaces(walk, state);
 }
 
 namespace {
 
-class AdamW final : public engine::UpdateRule {
+class Rule final : public engine::UpdateRule {
  public:
-  explicit AdamW(const OptimizerOptions& options) : options_(options) {}
+  explicit Rule(const OptimizerOptions& options)
+      : options_(options), methods_(std::make_shared<Methods>(methods_of(options))) {}
+
+  // The states of all methods; those of a parameter that another method takes are empty.
   std::vector<engine::ParameterState> state() const override {
-    const auto whole = [](const Parameter& parameter) { return parameter.gradient_shape(); };
-    if (!options_.eight_bits) return {{"moment1", whole}, {"moment2", whole}};
-    const auto shape = [options = options_](bool eight_bits, auto of) {
-      return [=](const Parameter& parameter) {
-        return in_8_bits(parameter, options) == eight_bits ? of(parameter) : Shape{0};
-      };
-    };
-    const auto codes = [](const Parameter& parameter) { return Shape{parameter.gradient_shape().elements()}; };
-    const auto blocks = [](const Parameter& parameter) {
-      return Shape{kernels::adamw8_blocks(parameter.gradient_shape().elements())};
-    };
-    return {{"moment1", shape(false, whole)},
-            {"moment2", shape(false, whole)},
-            {"moment1.codes", shape(true, codes), DType::u8},
-            {"moment2.codes", shape(true, codes), DType::u8},
-            {"moment1.largest", shape(true, blocks), DType::f32},
-            {"moment2.largest", shape(true, blocks), DType::f32}};
+    std::vector<engine::ParameterState> states;
+    for (std::size_t k = 0; k < methods_->size(); ++k)
+      for (engine::ParameterState& one : (*methods_)[k]->state()) {
+        one.shape = [methods = methods_, k, shape = one.shape](const Parameter& parameter) {
+          return number_of(*methods, parameter) == k ? shape(parameter) : Shape{0};
+        };
+        states.push_back(std::move(one));
+      }
+    return states;
   }
-  std::optional<std::size_t> curvature() const override { return moment2; }
-  std::size_t scalar_bytes() const override { return sizeof(Scalars); }
+  std::optional<std::size_t> curvature() const override { return 1; }
+  std::size_t scalar_bytes() const override { return sizeof(UpdateScalars); }
   void write_scalars(const engine::UpdateStep& step, std::span<std::byte> to) const override {
-    Scalars scalars;
+    UpdateScalars scalars;
     const double t = static_cast<double>(step.step + 1);
     const auto write = [&](kernels::AdamwScalars(&pair)[2], double rate) {
       for (const bool decays : {false, true}) {
@@ -208,6 +176,9 @@ class AdamW final : public engine::UpdateRule {
       }
     };
     for (int role = 0; role < layers::roles; ++role) write(scalars.of[role], step.rates[role]);
+    kernels::AdamwScalars unit[2];
+    write(unit, 1);
+    scalars.unit = unit[0];
     write(scalars.beside, options_.beside_scale * step.rates[static_cast<int>(layers::Role::other)]);
     std::memcpy(to.data(), &scalars, to.size());
   }
@@ -217,12 +188,13 @@ class AdamW final : public engine::UpdateRule {
 
  private:
   OptimizerOptions options_;
+  std::shared_ptr<const Methods> methods_;
 };
 
 }  // namespace
 
 std::shared_ptr<const engine::UpdateRule> optimizer(const OptimizerOptions& options) {
-  return std::make_shared<AdamW>(options);
+  return std::make_shared<Rule>(options);
 }
 
 }  // namespace comera::train

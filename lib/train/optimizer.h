@@ -1,14 +1,14 @@
-// The end of a step as one list of kernel calls: weighting of gradients by the objective, clipping, AdamW.
+// The end of a step as one list of kernel calls: weighting of gradients by the objective, clipping, the update.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "lib/engine/weight_update.h"
 #include "lib/layers/training/sink.h"
+#include "lib/train/updates/method.h"
 
 namespace comera::kernels {
-struct Adamw8Tensor;
-struct AdamwTensor;
 struct ConstTensor;
 struct DecayTensor;
 struct RankChain;
@@ -27,15 +27,16 @@ struct OptimizerOptions {
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
   // The rate and the corrections are those of a step; the decay is for parameters with weight decay.
   kernels::AdamwScalars adamw = {};
-  // Moments of dense linear weights with at least 4,096 elements in 8 bits (kernels/adamw8.h). Those of cores,
-  // diagonals, tables, biases and norms stay in 32 bits: they are small, or learn unstably in 8.
-  bool eight_bits = false;
+  // Method of dense linear weights with at least `least_elements`: adamw, adamw8bit or apollo-mini. Cores, diagonals,
+  // tables, biases and norms have AdamW in 32 bits: they are small, or learn unstably otherwise.
+  std::string method = "adamw";
+  std::int64_t least_elements = 4096;
   // Scale of the updates of weights beside those in subspaces (Parameter::beside_subspaces).
   double beside_scale = 1;
 };
 
-// Computes gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then runs AdamW with
-// the scalars of the parameter's role. A model without tensor trains has L alone.
+// Computes gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then runs the
+// methods with the scalars of the parameter's role. A model without tensor trains has L alone.
 class Optimizer final : public engine::WeightUpdate {
  public:
   // All arguments must outlive the optimiser. `sink` is the sink that received the model's gradients.
@@ -47,9 +48,9 @@ class Optimizer final : public engine::WeightUpdate {
  private:
   void fill_chains();
   void fill_tensors(layers::StepState* state);
-  void fill_update(const Parameter& parameter, void* gradient, const kernels::AdamwScalars* group);
   void run_objective(layers::Walk& walk, layers::StepState* state);
   void run_in_subspaces(layers::Walk& walk, layers::StepState* state);
+  States states_of(std::size_t method) const;
 
   Weights& weights_;
   const layers::Sink& sink_;
@@ -58,15 +59,16 @@ class Optimizer final : public engine::WeightUpdate {
   std::vector<kernels::RankChain> chains_;
   std::vector<kernels::WeighedTensor> weighed_;
   std::vector<kernels::ConstTensor> gradients_, cores_;
-  std::vector<kernels::AdamwTensor> updates_;
-  std::vector<kernels::Adamw8Tensor> updates8_;
-  // Weights with gradients in a subspace. One of the two updates of each is filled in; its value is a temporary tensor.
-  struct InSubspace;
-  std::vector<InSubspace> in_subspaces_;
-  std::vector<kernels::DecayTensor> decays_;
+  std::vector<kernels::DecayTensor> decays_;  // of weights with gradients in a subspace
+  struct Group {
+    std::unique_ptr<Method> method;
+    std::vector<Target> targets, in_subspaces;
+  };
+  std::vector<Group> groups_;          // by method
+  std::vector<std::size_t> group_of_;  // of a parameter by its index
 };
 
-// AdamW with these options. Its state is the two moments; the second is its curvature.
+// The update with these options. AdamW's two moments come first among its states; the second is its curvature.
 std::shared_ptr<const engine::UpdateRule> optimizer(const OptimizerOptions& options = {});
 
 }  // namespace comera::train

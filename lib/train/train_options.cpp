@@ -65,7 +65,7 @@ OptimizerOptions optimizer_options(const OptionValues& values) {
   options.max_norm = values.real("clip");
   options.beta = values.real("beta");
   options.penalty = values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
-  options.eight_bits = values.text("optimizer") == "adamw8bit";
+  options.method = values.text("optimizer");
   options.beside_scale = values.real("compact-scale") * values.real("compact-beside");
   options.adamw.weight_decay = values.real("weight-decay");
   options.adamw.beta1 = values.real("beta1");
@@ -235,6 +235,11 @@ void read_activations(const OptionValues& values, engine::EngineOptions& options
   layers::Activations activations = layers::parse_activations(values.list("activations"));
   activations.projected = projected_settings(values);
   options.recompute = activations.recompute;
+  if (activations.projects() && values.text("optimizer") == "apollo-mini")
+    fail_input(
+        "[train] --optimizer apollo-mini needs whole gradients, and --activations compact keeps them in a subspace; "
+        "use "
+        "adamw or adamw8bit, or --activations int8");
   if (!activations.rules.empty()) options.keeper = std::make_shared<layers::RuledKeeper>(activations);
 }
 
@@ -257,8 +262,9 @@ std::vector<Option> training_options() {
            {"lr-scheduler-type", "scheduler"}),
       also(count(g, "warmup", "0", 0, "steps over which the learning rate rises"), {"warmup-steps"}),
       number(g, "lr-final", "0", 0, 1, "learning rate of the last step as a share of the full rate (linear, cosine)"),
-      also(choice(g, "optimizer", "adamw", {"adamw", "adamw8bit"},
-                  "the update of the weights; adamw8bit stores the moments of dense linear weights in 8 bits"),
+      also(choice(g, "optimizer", "adamw", {"adamw", "adamw8bit", "apollo-mini"},
+                  "the update of dense linear weights, with AdamW for all others; adamw8bit stores moments in 8 bits; "
+                  "apollo-mini stores a row of moments per weight and scales the gradient by them"),
            {"optim"}),
       number(g, "weight-decay", "0.01", 0, none, "AdamW's decay of matrices; biases, norms and diagonals have none"),
       number(g, "beta1", format_real(adamw.beta1).c_str(), 0, 1, "AdamW's decay of the first moment"),

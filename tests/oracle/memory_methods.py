@@ -107,16 +107,16 @@ def decays(name):
     return name in ("table", "up.weight", "down.weight")
 
 
-def train(project):
-    """AdamW; project(step, name) is None, or P and alpha P of a parameter whose gradient is in a subspace."""
-    weights, adam = model(), Adam()
+def train(project, direction):
+    """`direction` is that of the method; project(step, name) is None, or P and alpha P of a parameter whose gradient is in a subspace."""
+    weights = model()
     for step in range(STEPS):
         chosen = {name: project(step, name) for name in weights}
         full = gradients(weights, step)
         found = clipped({name: g if chosen[name] is None else chosen[name][0].T @ g for name, g in full.items()})
         with torch.no_grad():
             for name, w in weights.items():
-                update = adam(name, found[name], step)
+                update = direction(name, found[name], step)
                 if chosen[name] is not None:
                     update = chosen[name][1] @ update
                 w -= RATE * ((DECAY if decays(name) else 0) * w + update)
@@ -126,6 +126,27 @@ def train(project):
 def compact(step, name):
     """CompAct (arXiv 2410.15352): rank 5, a new projection every 4 steps, alpha 0.7, moments kept."""
     return [sketch(WIDTH, 5, "up", step // 4, scale) for scale in (1, 0.7)] if name == "up.weight" else None
+
+
+class ApolloMini:
+    """arXiv 2412.05270: rank 1, the smaller side projected, strength sqrt(128), growth of a step at most 1.01."""
+
+    def __init__(self):
+        self.adam, self.last = Adam(), {}
+
+    def __call__(self, name, g, step):
+        if name != "up.weight":
+            return self.adam(name, g, step)
+        rows, columns = g.shape
+        p = sketch(min(rows, columns), 1, name, step // 200, 1)
+        projected = (p.T @ g if rows <= columns else g @ p).flatten()
+        direction = self.adam(name, projected, step)
+        update = math.sqrt(128) * direction.norm() / (projected.norm() + 1e-8) * g
+        norm, last = float(update.norm()), self.last.get(name, 0)
+        if last > 0 and norm > 1.01 * last:
+            update, norm = update * (1.01 * last / norm), 1.01 * last
+        self.last[name] = norm
+        return update
 
 
 def show(name, weights):
@@ -140,6 +161,7 @@ def show(name, weights):
 print("// Weights after ten steps, made by tests/oracle/memory_methods.py.")
 print("// clang-format off")
 print("#pragma once\n\nnamespace oracle {\n")
-show("adamw", train(lambda step, name: None))
-show("compact", train(compact))
+show("adamw", train(lambda step, name: None, Adam()))
+show("compact", train(compact, Adam()))
+show("apollo_mini", train(lambda step, name: None, ApolloMini()))
 print("}  // namespace oracle")

@@ -82,6 +82,16 @@ TEST_CASE("memory methods: compact is CompAct of the formulas, with any number o
   for (const int parts : {1, 2, 4}) check(after_ten_steps(*engine_of(compact(), options()), parts), oracle::compact);
 }
 
+TEST_CASE("memory methods: apollo-mini is APOLLO-Mini of the formulas, with a row of moments per weight") {
+  train::OptimizerOptions settings = options();
+  settings.method = "apollo-mini", settings.least_elements = 100;
+  const auto engine = engine_of({}, settings);
+  const Parameter& up = *engine->model().parameters().find("up.weight");  // [12, 16]
+  CHECK(engine->weights().state(0, up.index).shape == Shape{0});
+  CHECK(engine->weights().state(2, up.index).shape == Shape{16});
+  check(after_ten_steps(*engine, 1), oracle::apollo_mini);
+}
+
 TEST_CASE("memory methods: compact keeps gradients and moments in the subspace") {
   const auto engine = engine_of(compact(), options());
   const Parameter& up = *engine->model().parameters().find("up.weight");

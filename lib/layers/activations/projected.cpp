@@ -11,13 +11,6 @@
 namespace comera::layers {
 namespace {
 
-// FNV-1a: the projections of a layer must not depend on what else the model has.
-std::uint32_t number_of(const std::string& layer) {
-  std::uint32_t hash = 2166136261u;
-  for (const char c : layer) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return hash;
-}
-
 // x P for x [K, n], of a kept z or, with a producer, of an x that is computed again.
 class Projected final : public Saved {
  public:
@@ -133,7 +126,7 @@ class ProjectedKeeper final : public Keeper {
             .inputs = in,
             .rank = rank_of(in),
             .refresh = refresh,
-            .site = settings_.shared ? 0 : number_of(layer)};
+            .site = settings_.shared ? 0 : site_of(layer)};
   }
 
   Projected& describe(Slot& slot, std::int64_t in) const {

@@ -5,6 +5,12 @@
 
 namespace comera::layers {
 
+std::uint32_t site_of(const std::string& name) {
+  std::uint32_t hash = 2166136261u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
+
 Tensor project(Walk& walk, const Tensor& x, const kernels::Sketch& sketch, const kernels::StepScalars* scalars) {
   const std::int64_t tokens = x.elements() / sketch.inputs;
   Tensor p = walk.make("sketch", {sketch.inputs, sketch.rank});

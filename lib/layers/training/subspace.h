@@ -15,6 +15,10 @@ struct Subspace {
   double scale = 1;  // alpha, of the updates
 };
 
+// The site of a layer's or weight's sketches: a hash of its name (FNV-1a), so that they do not depend on what else the
+// model has.
+std::uint32_t site_of(const std::string& name);
+
 // Returns x P, [K, r], for x with n columns. The key of P is that of `scalars`, in device memory.
 Tensor project(Walk& walk, const Tensor& x, const kernels::Sketch& sketch, const kernels::StepScalars* scalars);
 // result [n, N] += scale * P t for t [r, N], both of the parameters' type.

@@ -1,40 +1,42 @@
 #!/usr/bin/env bash
-# --optimizer adamw8bit: the same bytes for any number of threads and after a resume, fewer bytes of state, through a
-# removal of ranks; refused where it has nothing to do and on a resume of another optimiser.
+# --optimizer adamw8bit, apollo-mini: the same bytes for any number of threads and after a resume, fewer bytes of state,
+# through a removal of ranks; refused where it has nothing to do and on a resume of another optimiser.
 . "$(dirname "$0")/../expect.sh"
 # shellcheck source=../tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 wide=("${tiny[@]}" --hidden 64 --intermediate 128 --save-every 2)
 
-for form in dense tt; do
+for method in adamw8bit apollo-mini; do for form in dense tt; do
   # of the model in TT form the pooler's and the classifier's weights are too small or chains, so one layer stays dense
   [ $form = dense ] && forms=(--form dense) || forms=(--form tt --layer '*output.dense=form:dense')
   run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer adamw -o plain
   expect_exit 0
-  run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer adamw8bit --threads 1 -o one
+  run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer $method --threads 1 -o one
   expect_exit 0
-  run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer adamw8bit --threads 2 -o two
+  run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer $method --threads 2 -o two
   expect_exit 0
   expect_same_bytes one/model.safetensors two/model.safetensors
-  cmp -s plain/model.safetensors one/model.safetensors && fail "adamw8bit changed nothing ($form)"
+  cmp -s plain/model.safetensors one/model.safetensors && fail "$method changed nothing ($form)"
   state=checkpoints/step-00000004/optimizer.safetensors
-  [ "$(stat -c %s one/$state)" -lt "$(stat -c %s plain/$state)" ] || fail "the state of adamw8bit is smaller ($form)"
+  [ "$(stat -c %s one/$state)" -lt "$(stat -c %s plain/$state)" ] || fail "the state of $method is smaller ($form)"
   cp -r one again
   rm -r again/checkpoints/step-00000004 again/model.safetensors
   run "$COMERA" pretrain --resume again
   expect_exit 0
   expect_same_bytes one/model.safetensors again/model.safetensors
   expect_same_bytes one/$state again/$state
-  run "$COMERA" pretrain --resume plain --optimizer adamw8bit
-  expect_refused '--optimizer was adamw and is adamw8bit'
+  run "$COMERA" pretrain --resume plain --optimizer $method
+  expect_refused "--optimizer was adamw and is $method"
   rm -rf plain one two again
-done
+done; done
 
 # entries of diagonals are removed, the moments of dense weights stay
 run "$COMERA" pretrain "${wide[@]}" --form tt --layer '*output.dense=form:dense' --optimizer adamw8bit --steps 12 \
   --prune-every 3 --target-fraction 0.5 --late-after 6 --lr-ranks 5e-2 -o pruned
 expect_exit 0
 
+refuses 'apollo-mini needs whole gradients' --data train.tsv "${columns[@]}" --form dense --optimizer apollo-mini \
+  --activations compact
 refuses 'the model has no dense linear weight of 4096 elements' --data train.tsv "${columns[@]}" --form tt \
   --optimizer adamw8bit
 finish

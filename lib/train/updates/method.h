@@ -1,0 +1,71 @@
+// How one kind of parameters is updated from its finished gradients. A further method is a file here, a line in
+// methods_of() and a word of --optimizer.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/engine/weights.h"
+#include "lib/layers/training/step_state.h"
+
+namespace comera::train {
+
+using layers::Parameter;
+
+// A parameter in a step. For a gradient in a subspace `value` is a temporary tensor of zeros, and the update is lifted
+// from it.
+struct Target {
+  const Parameter* parameter = nullptr;
+  std::int64_t count = 0;  // of the gradient
+  void* value = nullptr;
+  void* gradient = nullptr;
+  const kernels::AdamwScalars* scalars = nullptr;
+};
+
+// Layout of StepState::update.
+struct UpdateScalars {
+  kernels::AdamwScalars of[layers::roles][2];  // by role; the second of a pair is for parameters with weight decay
+  kernels::AdamwScalars beside[2];             // Parameter::beside_subspaces
+  kernels::AdamwScalars unit;                  // learning rate 1, without decay
+
+  const kernels::AdamwScalars* group(const Parameter& parameter) const {
+    return &(parameter.beside_subspaces ? beside : of[static_cast<int>(parameter.role)])[parameter.decay];
+  }
+};
+
+// The memory of a method's states.
+struct States {
+  engine::Weights& weights;
+  std::size_t first;  // of the method in the weights' list
+
+  template <class T>
+  T* of(std::size_t which, const Parameter& parameter) const {
+    return static_cast<T*>(weights.state(first + which, parameter.index).data);
+  }
+};
+
+class Method {
+ public:
+  virtual ~Method() = default;
+  // True if it updates the parameter. AdamW takes what no other method takes.
+  virtual bool takes(const Parameter& parameter) const = 0;
+  // The tensors that it keeps for each of its parameters between steps.
+  virtual std::vector<engine::ParameterState> state() const = 0;
+  // Reads gradients times StepScalars::gradient_scale. Changes nothing if StepScalars::finite is 0.
+  virtual void run(layers::Walk& walk, layers::StepState* state, std::span<const Target> targets,
+                   const States& states) = 0;
+};
+
+std::unique_ptr<Method> make_adamw();
+// Moments in 8 bits (kernels/adamw8.h), of dense linear weights with at least so many elements.
+std::unique_ptr<Method> make_adamw8bit(std::int64_t least_elements);
+// One scale per weight from a projection of rank 1 (kernels/apollo.h).
+std::unique_ptr<Method> make_apollo_mini(std::int64_t least_elements);
+
+// A table, which files store as it is in memory, is no linear weight; it learns unstably with such methods.
+inline bool is_large_linear(const Parameter& parameter, std::int64_t least_elements) {
+  return parameter.transposed_in_file && parameter.decay && parameter.gradient_shape().elements() >= least_elements;
+}
+
+}  // namespace comera::train
