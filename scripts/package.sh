@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds a tarball that runs from the folder where it is unpacked: the program and, if it was built, the CUDA backend.
+# Builds a tarball that runs from the folder where it is unpacked: the program, its documentation and, if it was built,
+# the CUDA backend.
 # It needs glibc 2.36 or newer. --device cuda needs an NVIDIA driver and the CUDA 13 runtime (libcublasLt.so.13).
 #
 #   scripts/package.sh BUILD            writes BUILD/comera-VERSION-linux-x86_64.tar.zst
 #   TESTS=1 scripts/package.sh BUILD    adds the files that `make check-gpu` needs on a machine with a GPU
 set -euo pipefail
-[ $# = 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+[ $# = 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 build=$(realpath "$1")
 cd "$(dirname "$0")/.."
 
@@ -15,7 +16,8 @@ stage=$build/package/$name
 rm -rf "$build/package"
 mkdir -p "$stage"
 cmake --install "$build" --prefix "$stage" --strip > /dev/null
-cp LICENSE README.md CHANGELOG.md "$stage/"
+cp -r LICENSE ./*.md docs "$stage/"
+install -D -m 644 lib/io/FORMAT.md "$stage/lib/io/FORMAT.md" # docs/ refers to it
 
 if [ "${TESTS:-}" = 1 ]; then
   mkdir -p "$stage/check"

@@ -85,6 +85,7 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
   train::Trainer* trainer_here = nullptr;
   train::TrainCallbacks callbacks;
   callbacks.start = [&](const engine::MemoryTable& memory) { print_head(values, setup, *trainer_here, memory); };
+  callbacks.first_step = [&](std::int64_t step, std::int64_t of) { progress.begin(step, of); };
   callbacks.step = [&](const train::StepReport& step, bool due) {
     progress.step(line_of(step, setup.options.max_seconds), due);
     ++steps;

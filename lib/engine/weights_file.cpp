@@ -281,8 +281,8 @@ void get_without_gauge(const Machine& machine, const Source& source, const layer
 }
 
 // Reads orders, gauges and ids of exact rows. Returns the cores that are loaded with them.
-std::vector<const Parameter*> get_chains(const Source& source, Weights& weights) {
-  std::vector<const Parameter*> done;
+std::set<const Parameter*> get_chains(const Source& source, Weights& weights) {
+  std::set<const Parameter*> done;
   for (layers::ChainParameters& chain : weights.model().chains()) {
     if (chain.exact_rows)
       chain.exact_ids = source.rising(chain.name + ".exact.ids", chain.layout.exact_rows, chain.rows);
@@ -292,7 +292,7 @@ std::vector<const Parameter*> get_chains(const Source& source, Weights& weights)
       chain.gauge = source.indices(chain.name + ".gauge", chain.layout.ranks[chain.layout.middle()], chain.rows);
     if (chain.layout.gauge || !source.find(chain.name + ".gauge")) continue;
     get_without_gauge(weights.machine(), source, chain);
-    done.push_back(chain.cores.back());
+    done.insert(chain.cores.back());
   }
   return done;
 }
@@ -307,20 +307,24 @@ std::map<std::string, const std::vector<std::int32_t>*> indices_of(const Model& 
   return indices;
 }
 
-// True for a core that the file stores with a gauge and the model without.
-bool without_gauge(const Source& source, const Model& model, const Parameter& parameter) {
-  return std::ranges::any_of(model.chains(), [&](const layers::ChainParameters& chain) {
-    return !chain.cores.empty() && chain.cores.back() == &parameter && !chain.layout.gauge &&
-           source.find(chain.name + ".gauge");
-  });
+// The cores that the file stores with a gauge and the model without.
+std::set<const Parameter*> cores_without_gauge(const Source& source, const Model& model) {
+  std::set<const Parameter*> cores;
+  for (const layers::ChainParameters& chain : model.chains())
+    if (!chain.cores.empty() && !chain.layout.gauge && source.find(chain.name + ".gauge"))
+      cores.insert(chain.cores.back());
+  return cores;
 }
 
 void write_weights(AtomicFile file, const Weights& weights, FileTypes types) {
   std::map<std::string, const Parameter*> parameters;
   for (const Parameter& parameter : weights.model().parameters().all()) parameters[parameter.name] = &parameter;
   const auto indices = indices_of(weights.model());
-  io::write_safetensors(file, tensors_of(weights.model(), types), metadata(),
+  std::vector<io::TensorToWrite> tensors = tensors_of(weights.model(), types);
+  TaskProgress task("writing weights", std::ssize(tensors));
+  io::write_safetensors(file, std::move(tensors), metadata(),
                         [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+                          task.advance();
                           if (const auto found = indices.find(tensor.name); found != indices.end())
                             return sink.bytes(found->second->data(), found->second->size() * sizeof(std::int32_t));
                           put(weights.machine(), *parameters.at(tensor.name), tensor, sink);
@@ -344,13 +348,13 @@ void save_weights(const Folder& folder, const std::string& name, const Weights& 
 std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options) {
   const Source source(path, options);
   source.check_chains();
-  const std::vector<const Parameter*> done = get_chains(source, weights);
+  const std::set<const Parameter*> done = get_chains(source, weights);
   std::vector<std::string> kept;
   TaskProgress task("loading weights", std::ssize(weights.model().parameters().all()));
   for (const Parameter& parameter : weights.model().parameters().all()) {
     check_stop();
     task.advance();
-    if (std::find(done.begin(), done.end(), &parameter) != done.end()) continue;
+    if (done.contains(&parameter)) continue;
     const bool fresh = options.fresh && options.fresh(parameter);
     if (fresh) source.replace(parameter);
     if (fresh || (options.may_miss && options.may_miss(parameter) && !source.find(parameter.name, parameter.aliases)))
@@ -383,6 +387,7 @@ void StoredWeights::read(const Parameter& parameter, std::span<float> numbers) c
 void check_weights(const std::string& path, const Model& model, const LoadOptions& options) {
   const Source source(path, options);
   source.check_chains();
+  const std::set<const Parameter*> without_gauge = cores_without_gauge(source, model);
   const auto claim = [&](const Parameter& parameter) {
     std::uint64_t all = 0;
     for (const Parameter& one : model.parameters().all()) all += one.value.bytes();
@@ -398,7 +403,7 @@ void check_weights(const std::string& path, const Model& model, const LoadOption
       fail_input("{}: tensor {} is missing; the file belongs to another model ({})",
                  source.folder().files().front().path(), source.file_name(parameter.name), claim(parameter));
     const io::FileShape wanted = file_shape(parameter.shape, parameter.transposed_in_file);
-    if (found->tensor.shape != wanted && !without_gauge(source, model, parameter))
+    if (found->tensor.shape != wanted && !without_gauge.contains(&parameter))
       fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model ({})",
                  source.folder().file_of(*found).path(), found->tensor.name, io::to_string(found->tensor.shape),
                  io::to_string(wanted), claim(parameter));
@@ -460,8 +465,10 @@ void save_state(const Folder& folder, const std::string& name, const Weights& we
     state[item.name] = slab[static_cast<int>(i)];
     tensors.push_back({item.name, stored_type(item.dtype), file_shape(item.shape, false)});
   }
+  TaskProgress task("writing the optimiser's state", std::ssize(tensors));
   io::write_safetensors(file, std::move(tensors), metadata(),
                         [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+                          task.advance();
                           put(weights.machine(), state.at(tensor.name), false, sink);
                         });
 }
@@ -470,7 +477,8 @@ void load_state(const std::string& path, Weights& weights) {
   const LoadOptions plain;
   const Source source(path, plain);
   const plan::Slab& slab = weights.state_slab();
-  for (std::size_t i = 0; i < slab.items().size(); ++i)
+  TaskProgress task("loading the optimiser's state", std::ssize(slab.items()));
+  for (std::size_t i = 0; i < slab.items().size(); ++i, task.advance())
     if (slab.items()[i].shape.elements() > 0)
       get(weights.machine(), source, source.require(slab.items()[i].name), slab[static_cast<int>(i)], false);
 }

@@ -3,31 +3,47 @@
 #include <numeric>
 
 #include "lib/core/terminal/stop.h"
+#include "lib/io/chain_parts.h"
 
 namespace comera::exporting {
-WeightReader::WeightReader(const io::ModelFolder& folder) : folder_(folder) {
+
+WeightReader::WeightReader(const io::ModelFolder& folder, TaskProgress* task) : folder_(folder), task_(task) {
   if (auto block = io::parse_comera_block(folder.config(), folder.config_path())) block_ = std::move(*block);
   io::describe(folder);  // throws if a chain is incomplete
+  number_chains();
 }
 
 WeightReader::WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned)
     : WeightReader(folder) {
   block_.chains.insert(block_.chains.end(), planned.begin(), planned.end());
   shapes_alone_ = true;
+  number_chains();
+}
+
+void WeightReader::number_chains() {
+  for (std::size_t i = 0; i < block_.chains.size(); ++i) numbers_.emplace(block_.chains[i].name, i);
 }
 
 std::vector<float> WeightReader::tensor(const std::string& name, const Sizes& shape) const {
   check_stop();
-  return shapes_alone_ ? std::vector<float>() : folder_.read_floats(name, shape);
+  if (shapes_alone_) return {};
+  count(name);
+  return folder_.read_floats(name, shape);
+}
+
+void WeightReader::count(const std::string& tensor) const {
+  const io::ModelFolder::Entry* entry = task_ ? folder_.find(tensor) : nullptr;
+  if (entry) task_->advance(static_cast<std::int64_t>(entry->tensor.bytes()));
 }
 
 const io::ChainSpec* WeightReader::chain_spec(const std::string& name) const {
-  for (const io::ChainSpec& spec : block_.chains)
-    if (spec.name == name) return &spec;
-  return nullptr;
+  const auto found = numbers_.find(name);
+  return found == numbers_.end() ? nullptr : &block_.chains[found->second];
 }
 
 StoredChain WeightReader::chain(const io::ChainSpec& spec) const {
+  if (!shapes_alone_)
+    for (const io::ChainPart& part : io::parts_of(spec)) count(part.name);
   if (!shapes_alone_) return {spec.name, spec.rows(), spec.columns(), io::read_chain(folder_, spec, block_.threshold)};
   const tt::Layout& layout = spec.layout;
   tt::FloatChain shapes;
@@ -54,6 +70,7 @@ Matrix without_numbers(std::int64_t rows, std::int64_t columns) {
 Matrix WeightReader::linear(const std::string& name, std::int64_t in, std::int64_t out) const {
   if (shapes_alone_) return without_numbers(in, out);
   const io::ChainSpec* spec = chain_spec(name);
+  if (!spec) count(name + ".weight");
   if (!spec) return tt::transposed(Matrix(out, in, folder_.read_floats(name + ".weight", {out, in})));
   return tt::expand(chain(*spec).numbers);
 }
@@ -61,6 +78,7 @@ Matrix WeightReader::linear(const std::string& name, std::int64_t in, std::int64
 Matrix WeightReader::table(const std::string& name, std::int64_t rows, std::int64_t columns) const {
   if (shapes_alone_) return without_numbers(rows, columns);
   const io::ChainSpec* spec = chain_spec(name);
+  if (!spec) count(name + ".weight");
   if (!spec) return {rows, columns, folder_.read_floats(name + ".weight", {rows, columns})};
   return tt::first_rows(tt::expand(chain(*spec).numbers), rows);
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "lib/core/terminal/task_progress.h"
 #include "lib/io/tt_format.h"
 #include "lib/tt/chain.h"
 
@@ -28,7 +30,8 @@ struct StoredChain {
 // Reads the weights of a model folder by their Hugging Face names.
 class WeightReader {
  public:
-  explicit WeightReader(const io::ModelFolder& folder);
+  // `task`: counts the bytes that are read, if given.
+  explicit WeightReader(const io::ModelFolder& folder, TaskProgress* task = nullptr);
   // Reads the folder as if these weights were chains. Only shapes are available: cores and matrices have no numbers.
   WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned);
 
@@ -45,8 +48,13 @@ class WeightReader {
   Matrix table(const std::string& name, std::int64_t rows, std::int64_t columns) const;
 
  private:
+  void number_chains();
+  void count(const std::string& tensor) const;
+
   const io::ModelFolder& folder_;
   io::ComeraBlock block_;
+  std::map<std::string, std::size_t> numbers_;  // of the chains in block_, by name
+  TaskProgress* task_ = nullptr;
   bool shapes_alone_ = false;
 };
 

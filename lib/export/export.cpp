@@ -53,6 +53,14 @@ onnx::ModelProto build_graph(const WeightReader& weights, const models::ModelSpe
   return std::move(graph.model());
 }
 
+onnx::ModelProto counted_graph(const io::ModelFolder& folder, const models::ModelSpec& spec,
+                               const ExportOptions& options) {
+  std::uint64_t bytes = 0;
+  for (const io::ModelFolder::Entry& entry : folder.entries()) bytes += entry.tensor.bytes();
+  TaskProgress task("building the graph", static_cast<std::int64_t>(bytes), TaskUnit::bytes);
+  return build_graph(WeightReader(folder, &task), spec, options);
+}
+
 // Random inputs for a model and its export.
 std::vector<RandomTokens> sample_tokens(const models::ModelSpec& spec) {
   const models::Spec& common = models::common(spec);
@@ -104,8 +112,7 @@ Exported write_and_compare(const std::string& place, const io::ModelFolder& fold
                            const ExportOptions& options, engine::Engine& engine) {
   Exported exported;
   {
-    const TaskProgress task("writing the graph");
-    onnx::ModelProto model = build_graph(WeightReader(folder), spec, options);
+    onnx::ModelProto model = counted_graph(folder, spec, options);
     exported.nodes = static_cast<std::uint64_t>(model.graph().node_size());
     const io::OnnxWritten written = io::write_onnx(place, model);
     exported.bytes = written.bytes;
@@ -171,7 +178,7 @@ Difference check_dense_folder(const std::string& dense, const std::string& outpu
 }
 
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options) {
-  const onnx::ModelProto model = build_graph(WeightReader(folder), spec, options);
+  const onnx::ModelProto model = counted_graph(folder, spec, options);
   return {.bytes = io::onnx_bytes(model),
           .bytes_source = folder.bytes(),
           .nodes = static_cast<std::uint64_t>(model.graph().node_size())};

@@ -3,6 +3,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "lib/core/error.h"
+#include "lib/core/terminal/task_progress.h"
 #include "lib/io/onnx.h"
 
 namespace comera::io {
@@ -15,19 +16,21 @@ constexpr std::size_t smallest_external = 1024;  // smaller tensors stay in the 
 
 class WriterStream final : public google::protobuf::io::CopyingOutputStream {
  public:
-  explicit WriterStream(FileWriter& writer) : writer_(&writer) {}
+  WriterStream(FileWriter& writer, TaskProgress& task) : writer_(&writer), task_(&task) {}
   bool Write(const void* data, int bytes) override {
     writer_->write(data, static_cast<std::size_t>(bytes));
+    task_->advance(bytes);
     return true;
   }
 
  private:
   FileWriter* writer_;
+  TaskProgress* task_;
 };
 
-void write_message(const std::string& path, const onnx::ModelProto& model) {
+void write_message(const std::string& path, const onnx::ModelProto& model, TaskProgress& task) {
   AtomicFile file(path);
-  WriterStream stream(file.writer());
+  WriterStream stream(file.writer(), task);
   google::protobuf::io::CopyingOutputStreamAdaptor adaptor(&stream);
   bool fine = false;
   {
@@ -138,7 +141,7 @@ std::vector<TensorProto*> chosen_tensors(onnx::ModelProto& model, const Keep& la
 // Writes these tensors into one file and stores their positions in the model. `kept` receives the bytes, so that the
 // caller can restore the model.
 void write_data(const std::string& path, const std::vector<TensorProto*>& large, OnnxFile* source,
-                std::vector<std::string>& kept) {
+                std::vector<std::string>& kept, TaskProgress& task) {
   const std::string location = base_name(path);
   AtomicFile file(path);
   FileWriter& writer = file.writer();
@@ -151,6 +154,7 @@ void write_data(const std::string& path, const std::vector<TensorProto*>& large,
         source ? source->bytes(tensor) : std::as_bytes(std::span(tensor.raw_data()));
     const std::uint64_t offset = writer.position();
     writer.write(bytes.data(), bytes.size());
+    task.advance(std::ssize(bytes));
     const std::size_t length = bytes.size();
     kept.push_back(tensor.has_raw_data() ? std::move(*tensor.mutable_raw_data()) : std::string());
     set_external(tensor, location, offset, length);
@@ -163,15 +167,17 @@ void write_data(const std::string& path, const std::vector<TensorProto*>& large,
 std::uint64_t onnx_bytes(const onnx::ModelProto& model) { return model.ByteSizeLong() + external_bytes(model); }
 
 OnnxWritten write_onnx(const std::string& path, onnx::ModelProto& model, const OnnxWriting& options) {
-  if (onnx_bytes(model) <= options.message_limit && external_bytes(model) == 0) {
-    write_message(path, model);
+  const std::uint64_t bytes = onnx_bytes(model);
+  TaskProgress task("writing " + base_name(path), static_cast<std::int64_t>(bytes), TaskUnit::bytes);
+  if (bytes <= options.message_limit && external_bytes(model) == 0) {
+    write_message(path, model, task);
     return {file_size(path), {path}};
   }
   std::vector<std::string> kept;
   const std::string data = path + ".data";
   const std::vector<TensorProto*> large = chosen_tensors(model, is_large);
-  write_data(data, large, options.source, kept);
-  write_message(path, model);
+  write_data(data, large, options.source, kept, task);
+  write_message(path, model, task);
   for (std::size_t i = 0; i < large.size(); ++i) {
     if (kept[i].empty()) continue;
     *large[i]->mutable_raw_data() = std::move(kept[i]);

@@ -2,12 +2,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "lib/core/error.h"
 #include "lib/core/half.h"
-#include "lib/io/json.h"
+#include "lib/io/json_members.h"
 #include "lib/io/safetensors.h"
 
 namespace comera::io {
@@ -45,10 +46,12 @@ std::string header_text(const std::vector<TensorToWrite>& tensors, const Metadat
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t begin = 0;
+  std::unordered_set<std::string_view> names;
   for (const TensorToWrite& tensor : tensors) {
-    COMERA_CHECK(!header.contains(tensor.name));
+    COMERA_CHECK(names.insert(tensor.name).second);
     const std::uint64_t end = begin + bytes_of(tensor);
-    header[tensor.name] = {{"dtype", name_of(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+    append_member(header, tensor.name,
+                  {{"dtype", name_of(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}});
     begin = end;
   }
   std::string text = header.dump();

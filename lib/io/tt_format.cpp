@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/options/suggest.h"
 #include "lib/core/terminal/log.h"
 #include "lib/io/chain_parts.h"
+#include "lib/io/json_members.h"
 
 namespace comera::io {
 namespace {
@@ -218,7 +218,7 @@ Json to_json(const ComeraBlock& block) {
     if (layout.gauge) entry["gauge"] = true;
     if (chain.conv1d) entry["conv1d"] = true;
     if (layout.exact_rows > 0) entry["exact"] = layout.exact_rows;
-    tensors[chain.name] = std::move(entry);
+    append_member(tensors, chain.name, std::move(entry));
   }
   return json;
 }

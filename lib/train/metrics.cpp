@@ -69,8 +69,7 @@ void Metrics::add_objective(nlohmann::ordered_json& line, const kernels::RankSta
 
 void Metrics::add_ranks(nlohmann::ordered_json& line, Engine& engine) {
   if (engine.model().chains().empty()) return;
-  nlohmann::ordered_json ranks;
-  for (const auto& [name, table] : active_ranks(engine)) ranks[name] = table;
+  nlohmann::ordered_json ranks = active_ranks(engine);  // not by operator[], which compares a name with all before it
   std::string text = ranks.dump();
   if (text == last_ranks_) return;
   line["ranks"] = std::move(ranks);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <string_view>
+#include <unordered_map>
 
 #include "lib/core/error.h"
 
@@ -59,9 +61,10 @@ void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights
     to.model().chains()[i].gauge = from.model().chains()[i].gauge;
     to.model().chains()[i].exact_ids = from.model().chains()[i].exact_ids;
   }
+  std::unordered_map<std::string_view, const Parameter*> sources;
+  for (const Parameter& source : from.model().parameters().all()) sources[source.name] = &source;
   for (const Parameter& target : to.model().parameters().all()) {
-    const Parameter* source = from.model().parameters().find(target.name);
-    COMERA_CHECK(source != nullptr);
+    const Parameter* source = sources.at(target.name);
     const auto cut = cuts.find(target.name);
     const Cut* which = cut == cuts.end() ? nullptr : &cut->second;
     transfer({from.machine(), source->value}, {to.machine(), target.value}, which);

@@ -435,6 +435,7 @@ void Trainer::close(RunResult& result) {
 
 RunResult Trainer::run() {
   begin();
+  if (callbacks_.first_step) callbacks_.first_step(state_.step, steps_);
   if (std::exchange(state_.evaluation_due, false)) evaluate_now();
   RunResult result;
   std::optional<RunEnd> end;

@@ -29,7 +29,8 @@ struct TrainInputs {
 };
 
 struct TrainCallbacks {
-  std::function<void(const MemoryTable&)> start;  // before the first step
+  std::function<void(const MemoryTable&)> start;                          // before the weights are made or read
+  std::function<void(std::int64_t step, std::int64_t steps)> first_step;  // before the first step of this session
   // Called after every step; `report`: a line is due, the means are new.
   std::function<void(const StepReport&, bool report)> step;
   std::function<void(std::int64_t step, const Evaluation&, bool best)> evaluation;

@@ -5,6 +5,7 @@
 #include "lib/compress/plan/plan_file.h"
 #include "lib/core/error.h"
 #include "tests/compress/planned.h"
+#include "tests/core/cpu_seconds.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;
@@ -122,6 +123,22 @@ TEST_CASE("compress plan: the file contains every bond of a chain, and bonds may
   CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "ranks": [1, 3, 1]})"), Contains("has one bond"));
   CHECK_THAT(message([&] { read_plan_file(R"({"comera_plan": 1, "ratio": -1, "layers": []})", "p.json", edited); }),
              Contains("ratio"));
+}
+
+TEST_CASE("compress plan: a plan of 100,000 layers is read in less than a second") {
+  constexpr std::size_t count = 100'000;
+  std::vector<LayerJob> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = fmt::format("model.layers.{}.mlp.up_proj", i);
+    all.push_back({.number = i, .candidate = linear(name.c_str(), 32, 16)});
+    all.back().sizes.push_back({.plan = planned(name.c_str(), PlannedForm::lowrank, {}, {}, 1 + i % 8)});
+  }
+  const std::string text = io::json_text(plan_file(all, 0, 2.5));
+  for (LayerJob& job : all) job.sizes.clear();
+  const double start = cpu_seconds();
+  CHECK(read_plan_file(text, "p.json", all) == 2.5);
+  CHECK(cpu_seconds() - start < second);
+  for (const LayerJob& job : all) REQUIRE(job.sizes.at(0).plan.rank == static_cast<std::int64_t>(1 + job.number % 8));
 }
 
 TEST_CASE("compress plan: bytes match the tensors that are written") {

@@ -1,9 +1,13 @@
 #include "lib/data/tokenizer/tokenizer_train.h"
 
 #include <catch2/catch.hpp>
+#include <iostream>
 #include <set>
+#include <sstream>
 
 #include "lib/core/error.h"
+#include "lib/data/tokenizer/sentencepiece_progress.h"
+#include "tests/core/seen_tasks.h"
 #include "tests/data/scratch.h"
 
 using namespace comera::data;
@@ -110,6 +114,69 @@ TEST_CASE("tokenizer train: a sample depends on the seed and keeps the order of 
   }
   spec.seed = 4;
   CHECK(some != sample_texts(spec));
+}
+
+TEST_CASE("tokenizer train: lines of SentencePiece become tasks, and lines of errors pass through") {
+  std::ostringstream shown;
+  std::streambuf* const before = std::cerr.rdbuf(shown.rdbuf());
+  const auto now = [] { return comera::tasks_at_hand().back(); };
+  {
+    SentencePieceProgress progress(3, 1000);
+    progress.sentence_read();
+    CHECK(now().what == "reading sentences");
+    CHECK(now().done == 1);
+    CHECK(now().of == 3);
+    std::cerr << "trainer_spec {\n"
+              << "unigram.cc(1) LOG(INFO) "
+              << "Making suffix array..." << std::endl;
+    CHECK(now().what == "indexing substrings");
+    std::cerr << "unigram.cc(5) LOG(INFO) EM sub_iter=0 size=1900 obj=9\n";
+    CHECK(now().what == "passes over sentences");
+    CHECK(now().of == 5);  // 1 of this round, 2 at 1425 pieces, 2 at 1069
+    std::cerr << "unigram.cc(5) LOG(INFO) EM sub_iter=1 size=1900 obj=9\n";
+    CHECK(now().done == 1);
+    std::cerr << "trainer.cc(7) LOG(ERROR) lost\n"
+              << "trainer.cc(8) [a == b] wrong\n";
+  }
+  {
+    SentencePieceProgress progress(3, 1000);
+    std::cerr << "trainer.cc(6) LOG(INFO) Alphabet size=40\n"
+              << "bpe.cc(2) LOG(INFO) Added: freq=3 size=20 all=7\n";
+    CHECK(now().what == "merging pieces");
+    CHECK(now().done == 60);
+    CHECK(now().of == 1000);
+  }
+  CHECK(std::cerr.rdbuf(before) == shown.rdbuf());
+  CHECK(shown.str() == "trainer.cc(7) LOG(ERROR) lost\ntrainer.cc(8) [a == b] wrong\n");
+}
+
+TEST_CASE("tokenizer train: the training of SentencePiece models has progress and no messages") {
+  std::vector<std::string> texts;
+  std::uint64_t state = 1;
+  for (int i = 0; i < 8000; ++i) {
+    std::string text;
+    for (int j = 0; j < 40; ++j) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      text += j % 5 == 4 ? ' ' : static_cast<char>('a' + (state >> 60));
+    }
+    texts.push_back(text);
+  }
+  for (const char* kind : {"unigram", "bpe"}) {
+    TrainTokenizerOptions options;
+    options.model = kind;
+    options.vocab_size = 1000;
+    std::ostringstream shown;
+    std::streambuf* const before = std::cerr.rdbuf(shown.rdbuf());
+    comera::SeenTasks seen;
+    train_sentencepiece(texts, options);
+    const auto& tasks = seen.end();
+    std::cerr.rdbuf(before);
+    CHECK(shown.str().empty());
+    REQUIRE(tasks.contains(options.model == "bpe" ? "merging pieces" : "passes over sentences"));
+    const comera::TaskView& task = tasks.at(options.model == "bpe" ? "merging pieces" : "passes over sentences");
+    CHECK(task.done > 0);
+    CHECK(task.of > 0);
+  }
 }
 
 TEST_CASE("tokenizer train: unusable texts and options give an error message") {

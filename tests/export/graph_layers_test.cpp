@@ -93,6 +93,18 @@ void check_linear(const StoredChain& chain, GraphForm form) {
 
 }  // namespace
 
+TEST_CASE("graph layers: the reader of weights counts the bytes of what it reads") {
+  const EmptyFolder empty;
+  const io::ModelFolder folder(empty.place.path());
+  TaskProgress task("building", 24, TaskUnit::bytes);
+  const WeightReader weights(folder, &task);
+  CHECK(tasks_at_hand().back().done == 0);
+  weights.tensor("norm.weight", {3});
+  CHECK(tasks_at_hand().back().done == 12);
+  weights.tensor("norm.bias", {3});
+  CHECK(tasks_at_hand().back().done == 24);
+}
+
 TEST_CASE("a chain in a graph computes the same as its dense weight") {
   for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) {
     check_linear(random_linear({3, 2}, {2, 4}, {1, 3, 2, 2, 1}, 1), form);

@@ -5,6 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/half.h"
+#include "tests/core/seen_tasks.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;
@@ -112,6 +113,22 @@ TEST_CASE("onnx: a model too large for one message moves large initialisers to a
   io::write_onnx(folder / "again.onnx", file.model(), {.message_limit = 8000, .source = &file});
   io::OnnxFile again(folder / "again.onnx");
   CHECK(again.read_floats(again.model().graph().initializer(3)) == values);
+}
+
+TEST_CASE("onnx: the writing of a graph is a task in bytes") {
+  const TemporaryFolder folder;
+  onnx::ModelProto model = small_model();
+  for (const char* name : {"one", "two", "three", "four"})
+    add_floats(*model.mutable_graph(), name, {1 << 22}, std::vector<float>(1 << 22));
+  for (const std::uint64_t limit : {std::uint64_t{1000}, std::uint64_t{1} << 31}) {
+    SeenTasks seen;
+    const std::uint64_t bytes = io::onnx_bytes(model);
+    io::write_onnx(folder / "m.onnx", model, {.message_limit = limit, .source = nullptr});
+    const TaskView& task = seen.end().at("writing m.onnx");
+    CHECK(task.unit == TaskUnit::bytes);
+    CHECK(task.of == static_cast<std::int64_t>(bytes));
+    CHECK(task.done > 0);
+  }
 }
 
 TEST_CASE("onnx: the size of a graph is computed before its initialisers have data") {

@@ -9,6 +9,7 @@ set_tests_properties("recipes: README's first command on a bare machine" PROPERT
 add_test(NAME "recipes: Debian package"
   COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/package_deb.sh ${CMAKE_BINARY_DIR})
 set_tests_properties("recipes: Debian package" PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME "recipes: package" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/package.sh ${CMAKE_BINARY_DIR})
 # The steps of make check-gpu, on a machine without a GPU.
 add_test(NAME "recipes: gpu report" COMMAND ${CMAKE_SOURCE_DIR}/tests/recipes/gpu_report_test.py)
 add_test(NAME "recipes: check_gpu" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/check_gpu.sh)

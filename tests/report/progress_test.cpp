@@ -91,6 +91,14 @@ TEST_CASE("A report sets the task of a run to the last step, whatever was drawn 
   comera::set_up_log({});
 }
 
+TEST_CASE("The task of a run begins before its first step") {
+  Progress progress;
+  progress.begin(3, 80);
+  REQUIRE(comera::tasks_at_hand().size() == 1);
+  CHECK(comera::tasks_at_hand()[0].done == 3);
+  CHECK(comera::tasks_at_hand()[0].of == 80);
+}
+
 TEST_CASE("Without a terminal there is a plain line per report and nothing else") {
   char path[] = "/tmp/progress-XXXXXX";
   const int descriptor = mkstemp(path);

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "kernels/host/thread_pool.h"
+#include "lib/tt/data_aware.h"
 #include "lib/tt/matrix.h"
+#include "tests/tt/random_matrix.h"
 
 using namespace comera;
 using namespace comera::tt;
@@ -31,6 +33,24 @@ std::vector<double> results(std::int64_t calls) {
     for (const double part : parts) all[static_cast<std::size_t>(i)] += part;
   });
   return all;
+}
+
+// Fits of layers at once, as in calibrated tensorize.
+std::vector<std::vector<std::vector<double>>> fitted_cores(std::int64_t layers) {
+  std::vector<std::vector<std::vector<double>>> cores(static_cast<std::size_t>(layers));
+  each_apart(layers, [&](std::int64_t i) {
+    const std::int64_t in = 48 - 12 * i, out = 32;
+    const auto seed = static_cast<unsigned>(10 * i);
+    const Matrix w = test::random_matrix(in, out, seed + 1), change = test::random_matrix(in, out, seed + 2);
+    const Matrix fit = test::random_moment(in, 1e3, seed + 3), held = test::random_moment(in, 1e3, seed + 4);
+    const Matrix fit_products = multiply(fit, change), held_products = multiply(held, change);
+    Search search;
+    search.bytes = in * out * 2;
+    search.shrinkage = {0, 0.1};
+    cores[static_cast<std::size_t>(i)] =
+        best_candidate(best_target(w, {fit, fit_products}, {held, held_products}), fit, held, search).chain.cores;
+  });
+  return cores;
 }
 
 }  // namespace
@@ -62,4 +82,13 @@ TEST_CASE("calls apart from each other: every call runs once, and an exception l
   for (const std::atomic<int>& count : calls) CHECK(count == 1);
   CHECK(inside == 27);
   each_apart(0, [](std::int64_t) { FAIL(); });
+}
+
+TEST_CASE("calls apart from each other: fits of layers are the same bytes for any number of threads") {
+  const auto wanted = fitted_cores(3);
+  for (const int threads : {2, 4}) {
+    kernels::ThreadPool pool(threads);
+    const UsePool use(pool);
+    CHECK(fitted_cores(3) == wanted);
+  }
 }

@@ -151,10 +151,18 @@ class Verifier {
 
   // A core that no certificate lists is not a tensor of the dense model either, so it is reported here.
   void check_others(Verification& verification) const {
-    std::set<std::string> certified;
-    for (const Certificate::Layer& layer : certificate_.layers)
+    std::set<std::string> certified, weights, hashes;
+    for (const Certificate::Layer& layer : certificate_.layers) {
       for (const io::TensorToWrite& tensor : tensors_of(chain_of(layer.name), io::StoredType::F32))
         certified.insert(tensor.name);
+      weights.insert(chain_of(layer.name).weight_name());
+      hashes.insert(layer.weight_hash);
+    }
+    // Also finds a certified weight under another name, as for tied tensors.
+    const auto is_certified = [&](const io::ModelFolder::Entry& dense) {
+      return weights.contains(dense.tensor.name) ||
+             hashes.contains(hash_bytes(dense_.file_of(dense).bytes(dense.tensor)));
+    };
     for (const io::ModelFolder::Entry& entry : compressed_.entries()) {
       if (certified.contains(entry.tensor.name)) continue;
       check_stop();
@@ -166,17 +174,6 @@ class Verifier {
       if (!compressed_.find(entry.tensor.name) && !is_certified(entry))
         verification.other_faults.push_back(
             {entry.tensor.name, "the dense model has this tensor, and here it is missing"});
-  }
-
-  // Also finds the tensor under another name, as for tied tensors.
-  bool is_certified(const io::ModelFolder::Entry& dense) const {
-    const auto named = [&](const Certificate::Layer& layer) {
-      return chain_of(layer.name).weight_name() == dense.tensor.name;
-    };
-    if (std::any_of(certificate_.layers.begin(), certificate_.layers.end(), named)) return true;
-    const std::string hash = hash_bytes(dense_.file_of(dense).bytes(dense.tensor));
-    return std::any_of(certificate_.layers.begin(), certificate_.layers.end(),
-                       [&](const Certificate::Layer& layer) { return layer.weight_hash == hash; });
   }
 
   // The files are mapped, and compared pages are released, so no whole file is ever in memory.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <unordered_map>
 
 #include "lib/core/error.h"
 #include "lib/core/options/suggest.h"
@@ -114,17 +116,18 @@ io::Json entry_of(const Candidate& candidate, const LayerPlan& plan) {
 // Plans by the names of the layers.
 std::map<std::string, LayerPlan> plans_in(const Json& layers, const std::string& file,
                                           const std::vector<LayerJob>& jobs) {
+  std::unordered_map<std::string_view, const Candidate*> candidates;
+  for (const LayerJob& job : jobs) candidates[job.candidate.name] = &job.candidate;
   std::map<std::string, LayerPlan> plans;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     std::string where = fmt::format("{}: layers[{}]", file, i);
     check_keys(layers[i], layer_keys, where);
     const std::string name = text_at(layers[i], "name", where);
     where += fmt::format(" ({})", printable(name));
-    const auto job =
-        std::find_if(jobs.begin(), jobs.end(), [&](const LayerJob& one) { return one.candidate.name == name; });
-    if (job == jobs.end()) fail_input("{}: the model has no such weight to compress", where);
+    const auto found = candidates.find(name);
+    if (found == candidates.end()) fail_input("{}: the model has no such weight to compress", where);
     if (plans.contains(name)) fail_input("{}: is there twice", where);
-    plans[name] = layer_from(layers[i], job->candidate, where);
+    plans[name] = layer_from(layers[i], *found->second, where);
   }
   return plans;
 }

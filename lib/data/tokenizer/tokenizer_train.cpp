@@ -10,6 +10,7 @@
 #include "lib/data/files/files.h"
 #include "lib/data/files/text_reader.h"
 #include "lib/data/random.h"
+#include "lib/data/tokenizer/sentencepiece_progress.h"
 
 namespace comera::data {
 namespace {
@@ -41,14 +42,19 @@ std::vector<std::string> sentences_of(std::span<const std::string> texts) {
 
 class Sentences final : public sentencepiece::SentenceIterator {
  public:
-  explicit Sentences(const std::vector<std::string>& sentences) : sentences_(sentences) {}
+  Sentences(const std::vector<std::string>& sentences, SentencePieceProgress& progress)
+      : sentences_(sentences), progress_(progress) {}
   bool done() const override { return at_ == sentences_.size(); }
-  void Next() override { ++at_; }
+  void Next() override {
+    ++at_;
+    progress_.sentence_read();
+  }
   const std::string& value() const override { return sentences_[at_]; }
   sentencepiece::util::Status status() const override { return {}; }
 
  private:
   const std::vector<std::string>& sentences_;
+  SentencePieceProgress& progress_;
   std::size_t at_ = 0;
 };
 
@@ -88,7 +94,6 @@ std::string train_sentencepiece(std::span<const std::string> texts, const TrainT
   if (options.model != "unigram" && options.model != "bpe")
     fail_input("[tokenizer] SentencePiece models are 'unigram' or 'bpe', not '{}'", options.model);
   const std::vector<std::string> sentences = sentences_of(texts);
-  Sentences iterator(sentences);
   // The number of threads is fixed, because it determines how sums are split.
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type", options.model},
@@ -101,9 +106,10 @@ std::string train_sentencepiece(std::span<const std::string> texts, const TrainT
       {"eos_id", "-1"},
       {"hard_vocab_limit", options.model == "unigram" ? "false" : "true"},
       {"num_threads", "4"},
-      {"minloglevel", "2"},
+      {"minloglevel", "0"},
   };
-  const TaskProgress task("learning pieces");
+  SentencePieceProgress progress(std::ssize(sentences), options.vocab_size);
+  Sentences iterator(sentences, progress);
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
   if (!status.ok())

@@ -12,6 +12,8 @@
 #include "kernels/philox.h"
 #include "lib/core/error.h"
 #include "lib/core/half.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
 #include "lib/layers/training/subspace.h"
 
 namespace comera::layers {
@@ -36,18 +38,27 @@ std::pair<double, double> normals_of(const kernels::PhiloxBlock& block) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-void fill_random(const Parameter& parameter, std::uint64_t seed) {
+// Counts `elements` in the task, and ends the work if a signal has come.
+void count(TaskProgress& task, std::int64_t elements) {
+  task.advance(elements);
+  check_stop();
+}
+
+void fill_random(const Parameter& parameter, std::uint64_t seed, TaskProgress& task) {
+  constexpr std::int64_t counted = std::int64_t{1} << 18;  // at once: some milliseconds of work
   const std::uint64_t name = hash_of(parameter.name);
-  const std::int64_t count = parameter.shape.elements();
-  for (std::int64_t i = 0; i < count; i += 2) {
+  const std::int64_t elements = parameter.shape.elements();
+  for (std::int64_t i = 0; i < elements; i += 2) {
+    if (i > 0 && i % counted == 0) count(task, counted);
     const auto pair = static_cast<std::uint64_t>(i / 2);
     const kernels::PhiloxBlock block = kernels::philox4x32_10(
         {{low_word(pair), high_word(pair), low_word(name), high_word(name)}}, {{low_word(seed), high_word(seed)}});
     double first = 2 * uniform_of(block.word[0]) - 1, second = 2 * uniform_of(block.word[1]) - 1;
     if (parameter.init.distribution == Init::Distribution::normal) std::tie(first, second) = normals_of(block);
     store(parameter.value, i, parameter.init.scale * first);
-    if (i + 1 < count) store(parameter.value, i + 1, parameter.init.scale * second);
+    if (i + 1 < elements) store(parameter.value, i + 1, parameter.init.scale * second);
   }
+  count(task, elements > 0 ? (elements - 1) % counted + 1 : 0);
 }
 
 // Checks all names at once: a search per added parameter is too slow for models of thousands of layers.
@@ -114,9 +125,13 @@ void Parameters::leave_to(ParameterSource& source, const std::function<bool(cons
 }
 
 void Parameters::initialise(std::uint64_t seed) {
+  std::int64_t drawn = 0;
+  for (const Parameter& parameter : all_)
+    if (parameter.init.distribution != Init::Distribution::constant) drawn += parameter.shape.elements();
+  TaskProgress task("drawing initial weights", drawn);
   for (const Parameter& parameter : all_) {
     if (parameter.init.distribution != Init::Distribution::constant) {
-      fill_random(parameter, seed);
+      fill_random(parameter, seed, task);
       continue;
     }
     for (std::int64_t i = 0; i < parameter.shape.elements(); ++i) store(parameter.value, i, parameter.init.scale);

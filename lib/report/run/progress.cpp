@@ -72,6 +72,8 @@ std::optional<double> Eta::seconds(std::int64_t steps, double now) const {
   return then ? std::optional(std::max(0.0, *then - (now - last_time_))) : std::nullopt;
 }
 
+void Progress::begin(std::int64_t step, std::int64_t steps) { task_.emplace("step", steps).done(step); }
+
 void Progress::step(StepLine line, bool report) {
   const double now = wall_seconds();
   eta_.step_done(line.step, now);

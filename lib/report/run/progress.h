@@ -45,6 +45,8 @@ class Eta {
 
 class Progress {
  public:
+  // Called before the first step, which may take long. steps 0: no known end.
+  void begin(std::int64_t step, std::int64_t steps);
   // Called after every step. A due report gets a separate line.
   void step(StepLine line, bool report);
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/files/file.h"
-#include "lib/io/json.h"
+#include "lib/io/json_members.h"
 #include "lib/report/bench/bench.h"
 
 namespace comera::report {
@@ -190,8 +190,10 @@ Json to_json(const RunHistory& history) {
       if (const Series series = history.curve(name, path); !series.x.empty()) json[path] = series_json(series);
   Json ranks = Json::object();
   for (const auto& [name, bonds] : rank_series(history)) {
-    ranks[name]["step"] = bonds.empty() ? std::vector<double>{} : bonds.front().x;
-    for (const Series& bond : bonds) ranks[name]["bonds"].push_back(bond.y);
+    Json of_chain = Json::object();
+    of_chain["step"] = bonds.empty() ? std::vector<double>{} : bonds.front().x;
+    for (const Series& bond : bonds) of_chain["bonds"].push_back(bond.y);
+    io::append_member(ranks, name, std::move(of_chain));
   }
   if (!ranks.empty()) json["ranks"] = std::move(ranks);
   return json;

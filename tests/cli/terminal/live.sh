@@ -35,6 +35,17 @@ expect_exit 0
 "$COMERA" evaluate labels --data long.tsv --threads 1 >.plain_out 2>.plain &
 plain=$!
 
+# The start of a run: its initial weights, its first step, and the weights that it saves.
+on_terminal -- "$COMERA" pretrain --model encoder-small --form dense --layers 4 --hidden 1024 --heads 8 \
+  --intermediate 4096 --positions 64 --tokenizer vocab.txt --seq 64 --batch 64 --steps 1 "${columns[@]}" --data rows.tsv \
+  -o start
+expect_exit 0
+expect_screen "shown(r'^\[[#.]{10}\] drawing initial weights [0-9]+/[0-9]+  eta ')"
+expect_screen "shown(r'^\[\.{10}\] step 0/1')"
+expect_screen "shown(r'^\[#{10}\] step 1/1: writing weights [0-9]+/[0-9]+')"
+expect_screen "$narrow"
+rm -r start
+
 # A run: its bar, its last step and the evaluation after it. Each step takes long enough to be drawn.
 on_terminal -- "$COMERA" pretrain --model encoder-small --form dense --layers 2 --hidden 256 --heads 4 \
   --intermediate 1024 \

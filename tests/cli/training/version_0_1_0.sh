@@ -80,6 +80,10 @@ run "$COMERA" finetune tensorized --data train.tsv --text text --label label --s
   -o further
 expect_exit 0
 
+# The errors that 0.1.0 certified are computed again.
+run "$COMERA" inspect tensorized --verify wide
+expect_exit 0
+
 # An older run is replaced. Unfinished work of that version is refused, because it has no mark.
 run "$COMERA" pretrain --config dense/recipe.toml -o late --force --quiet
 expect_exit 0

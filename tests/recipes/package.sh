@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# make package: the program runs from the unpacked folder, and no link or picture of its documentation is dead.
+#
+#   tests/recipes/package.sh BUILD
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+tarball=$(scripts/package.sh "$1" | sed -n 's/: [0-9]* bytes$//p')
+tar -C "$place" -xf "$tarball"
+folder=$(echo "$place"/comera-*)
+"$folder/bin/comera" --version > /dev/null
+python3 - "$folder" << 'END'
+import pathlib, re, sys
+root = pathlib.Path(sys.argv[1])
+pages = sorted(root.rglob("*.md"))
+links = [(page, target.split("#")[0])
+         for page in pages
+         for target in re.findall(r'\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"', page.read_text()) for target in target
+         if target and not re.match(r"#|[a-z]+:", target)]
+dead = [f"{page.relative_to(root)}: {target}" for page, target in links if not (page.parent / target).exists()]
+if dead:
+    sys.exit("dead links:\n" + "\n".join(dead))
+assert len(links) > 30 and root / "docs/options/README.md" in pages, (len(pages), len(links))
+END
