@@ -24,6 +24,7 @@ class DenseLinear final : public Linear {
     bias_ = add_bias(builder, spec);
     x_.layer = pre_.layer = spec.name;
     x_.place = spec.place, x_.weight = weight_;
+    pre_.activation = activation;
   }
 
   int outputs() const override { return 1; }
@@ -50,8 +51,10 @@ class DenseLinear final : public Linear {
                                 .pre = pre.data};
     multiply(pass, call, instead);
     pass.policy.save(pass.walk, x, Use::product, x_);
-    if (keeps_pre) pass.policy.take(pass.walk, pre, Use::value, pre_);
+    if (keeps_pre) pass.policy.take(pass.walk, pre, Use::slope, pre_);
   }
+
+  Producer* producer() override { return pre_.saved && !pre_->has_numbers() ? nullptr : this; }
 
   Tensor rebuild(Walk& walk) override {
     Tensor pre = pre_->read(walk);
@@ -68,8 +71,14 @@ class DenseLinear final : public Linear {
     kernels::LinearBackward call;
     call.tokens = tokens, call.in = in_, call.out = out_;
     call.dy = dy[0].data, call.lddy = out_;
-    Tensor pre = activation_ != kernels::Activation::none ? pre_->value(pass.walk) : Tensor{};
-    call.pre = pre.data, call.activation = activation_;
+    Tensor pre;
+    if (activation_ != kernels::Activation::none && pre_->has_numbers()) {
+      pre = pre_->value(pass.walk);
+      call.pre = pre.data, call.activation = activation_;
+    } else if (activation_ != kernels::Activation::none) {
+      pre_->multiply_by_slope(pass.walk, dy[0]);
+      pre_->release(pass.walk);
+    }
     call.weight = cast_weights_.of(pass.walk, read_weight_).data;
     call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
     call.d_bias = d_bias.data;

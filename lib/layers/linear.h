@@ -27,6 +27,8 @@ class Linear : public Producer {
   // The same for an x that nothing else reads in the backward: returns dx, where possible in the memory of x. The
   // caller drops it.
   virtual Tensor backward_replacing(Pass& pass, Sink& sink, Tensor* dy, std::int64_t in);
+  // After the forward: the producer of y, or null if the kept values do not suffice to compute y again.
+  virtual Producer* producer() { return this; }
 };
 
 // All linears of a layer that read the same x. Those in tensor-train form share one wide left factor. Dense ones are
@@ -41,8 +43,8 @@ class LinearSet {
   void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx);
   // For a set of one: Linear::backward_replacing().
   Tensor backward_replacing(Pass& pass, Sink& sink, Tensor dy, std::int64_t in);
-  // For a set of one: the producer that can rebuild y.
-  Producer* producer() { return members_.front().linear.get(); }
+  // For a set of one, after the forward: the producer that can rebuild y, or null.
+  Producer* producer() { return members_.front().linear->producer(); }
 
  private:
   struct Member {

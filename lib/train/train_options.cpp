@@ -184,20 +184,21 @@ std::vector<Option> data_options() {
 }
 
 Option activations_option(const char* group) {
-  return {.name = "activations",
-          .type = OptionType::list,
-          .group = group,
-          .help =
-              "how values are kept for the backward pass: keep; cheap or block, computed again; int8 or int4, integer "
-              "copies (-stochastic: rounded without bias); compact, random projections of the inputs of linear layers; "
-              "GLOB=POLICY for layers by name",
-          .metavar = "[GLOB=]POLICY,...",
-          .result_relevant = true,
-          .relevant_words = layers::words_of_copies,
-          .default_words = "keep",
-          .suggested = {"keep", "cheap", "block", "int8", "int4", "compact"},
-          .synonyms = {"gradient-checkpointing", "activation-checkpointing", "recompute"},
-          .earlier_name = "recompute"};
+  return {
+      .name = "activations",
+      .type = OptionType::list,
+      .group = group,
+      .help =
+          "how values are kept for the backward pass: keep; cheap or block, computed again; int8 or int4, integer "
+          "copies (-stochastic: rounded without bias); act2bit, the slope of GELU in two bits (-approxbp: ReGELU2); "
+          "compact, random projections of the inputs of linear layers; GLOB=POLICY for layers by name",
+      .metavar = "[GLOB=]POLICY,...",
+      .result_relevant = true,
+      .relevant_words = layers::words_of_copies,
+      .default_words = "keep",
+      .suggested = {"keep", "cheap", "block", "int8", "int4", "act2bit", "compact"},
+      .synonyms = {"gradient-checkpointing", "activation-checkpointing", "recompute"},
+      .earlier_name = "recompute"};
 }
 
 // CompAct (arXiv 2410.15352): its constants of pretraining are the defaults.

@@ -172,6 +172,34 @@ TEST_CASE("activations: words become rules, and the last one that matches counts
   CHECK_NOTHROW(keeper.check_rules());
 }
 
+// Bytes per row of 64 numbers in each layer, of the input of an activation and of another value.
+TEST_CASE("activations: act2bit and copies are chosen apart, keep is for both") {
+  layers::RuledKeeper keeper(layers::parse_activations(
+      {"act2bit", "int8", "*.1.*=keep", "*.2.*=int4", "*.3.*=keep", "*.3.*=act2bit-approxbp"}));
+  const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
+  plan::Plan recorded;
+  Walk walk(machine, recorded);
+  keeper.begin(nullptr);
+  const auto bytes = [&](const std::string& layer, Use use, kernels::Activation activation) {
+    Slot slot{.layer = layer, .activation = activation};
+    Tensor x = walk.make("x", {1, 64});
+    const std::size_t before = recorded.tensors.size();
+    keeper.keep(walk, x, use, slot);
+    walk.drop(x);
+    CHECK(slot->has_numbers() == (use == Use::value || recorded.tensors.size() != before + 1));
+    slot->release(walk);
+    return recorded.tensors.size() > before ? recorded.tensors[before].bytes : 0;
+  };
+  const auto slope = [&](const std::string& layer) { return bytes(layer, Use::slope, kernels::Activation::gelu); };
+  const auto value = [&](const std::string& layer) { return bytes(layer, Use::value, kernels::Activation::none); };
+  CHECK((slope("l.0.up") == 16 && value("l.0.up") == 64));
+  CHECK((slope("l.1.up") == 0 && value("l.1.up") == 0));
+  CHECK((slope("l.2.up") == 16 && value("l.2.up") == 32));
+  CHECK((slope("l.3.up") == 16 && value("l.3.up") == 0));
+  CHECK(bytes("l.0.pooler", Use::slope, kernels::Activation::tanh) == 64);  // no table
+  CHECK_NOTHROW(keeper.check_rules());
+}
+
 TEST_CASE("activations: words that make no sense are refused with the words that do") {
   CHECK_THROWS_WITH(layers::parse_activations({"int7"}), Catch::Contains("there is no policy 'int7'") &&
                                                              Catch::Contains("did you mean int") &&
@@ -180,15 +208,21 @@ TEST_CASE("activations: words that make no sense are refused with the words that
                     Catch::Contains("'block' is for all layers") && Catch::Contains("leave out '*.dense='"));
   layers::RuledKeeper keeper(layers::parse_activations({"nothing*=int8"}));
   CHECK_THROWS_WITH(keeper.check_rules(), Catch::Contains("nothing*=int8: no layer of the model matches"));
+  for (const char* word : {"act2bit", "*.mlp=act2bit-approxbp"}) {
+    layers::RuledKeeper slopes(layers::parse_activations({word}));
+    CHECK_THROWS_WITH(slopes.check_rules(), Catch::Contains(std::string("--activations ") + word) &&
+                                                Catch::Contains("no dense layer with GELU or SiLU matches") &&
+                                                Catch::Contains("use int8"));
+  }
 }
 
-TEST_CASE("activations: recomputation does not change a result, copies do") {
+TEST_CASE("activations: recomputation of exact values does not change a result, all else does") {
   using Words = std::vector<std::string>;
-  CHECK(layers::words_of_copies({}).empty());
-  CHECK(layers::words_of_copies({"none"}).empty());  // in recipes of 0.1.0
-  CHECK(layers::words_of_copies({"cheap"}) == layers::words_of_copies({"block", "keep"}));
-  CHECK(layers::words_of_copies({"cheap", "int8"}) == Words{"int8"});
-  CHECK(layers::words_of_copies({"int8"}) != layers::words_of_copies({"int4"}));
-  // Chains project only what is not computed again.
-  CHECK(layers::words_of_copies({"cheap", "compact"}) != layers::words_of_copies({"keep", "compact"}));
+  const auto relevant = layers::words_of_copies;
+  CHECK(relevant({}).empty());
+  CHECK(relevant({"none"}).empty());  // in recipes of 0.1.0
+  CHECK(relevant({"cheap"}) == relevant({"block", "keep"}));
+  CHECK(relevant({"keep", "int8"}) == Words{"int8"});
+  CHECK(relevant({"int8"}) != relevant({"int4"}));
+  for (const char* copy : {"int8", "act2bit", "compact"}) CHECK(relevant({"cheap", copy}) != relevant({"keep", copy}));
 }

@@ -9,6 +9,7 @@
 #include "lib/core/glob.h"
 #include "lib/core/options/suggest.h"
 #include "lib/layers/activations/quantised.h"
+#include "lib/layers/activations/slopes.h"
 
 namespace comera::layers {
 namespace {
@@ -17,6 +18,8 @@ const std::map<std::string, Recompute> recomputations = {
     {"keep", Recompute::none}, {"cheap", Recompute::cheap}, {"block", Recompute::block}};
 const std::map<std::string, QuantisedSettings> copies = {
     {"int8", {8, false}}, {"int4", {4, false}}, {"int8-stochastic", {8, true}}, {"int4-stochastic", {4, true}}};
+const std::map<std::string, SlopeFit> slopes = {{"act2bit", SlopeFit::derivative},
+                                                {"act2bit-approxbp", SlopeFit::primitive}};
 
 constexpr const char* compact = "compact";
 constexpr const char* earlier_keep = "none";  // in recipes of 0.1.0
@@ -25,6 +28,7 @@ void check_policy(const std::string& word, const std::string& policy) {
   std::vector<std::string> known;
   for (const auto& [name, value] : recomputations) known.push_back(name);
   for (const auto& [name, value] : copies) known.push_back(name);
+  for (const auto& [name, value] : slopes) known.push_back(name);
   known.emplace_back(compact);
   if (std::find(known.begin(), known.end(), policy) == known.end())
     fail_input("[train] --activations {}: there is no policy '{}'{}; use {}", word, policy, did_you_mean(policy, known),
@@ -56,17 +60,16 @@ Activations parse_activations(const std::vector<std::string>& words) {
   return activations;
 }
 
+// A value that is computed again from copies differs from a copy of the value, so recomputation counts beside copies.
 std::vector<std::string> words_of_copies(const std::vector<std::string>& words) {
-  std::vector<std::string> copies = words;
-  const auto is_compact = [](const std::string& word) {
-    return word == compact || word.ends_with(std::string("=") + compact);
-  };
-  // Chains project what is kept and have exact products of what is computed again.
-  const bool depends = std::any_of(words.begin(), words.end(), is_compact);
-  std::erase_if(copies, [&](const std::string& word) {
-    return word == earlier_keep || (!depends && recomputations.contains(word));
-  });
-  return copies;
+  std::vector<std::string> relevant = words;
+  std::erase_if(relevant,
+                [](const std::string& word) { return word == earlier_keep || recomputations.contains(word); });
+  if (relevant.empty()) return {};
+  const Recompute recompute = parse_activations(words).recompute;
+  for (const auto& [name, value] : recomputations)
+    if (value == recompute && value != Recompute::none) relevant.push_back(name);
+  return relevant;
 }
 
 bool Activations::projects() const {
@@ -75,11 +78,13 @@ bool Activations::projects() const {
 
 RuledKeeper::RuledKeeper(const Activations& activations) {
   for (const Activations::Rule& rule : activations.rules) {
-    Choice choice{.rule = rule, .keeper = nullptr, .projects = rule.policy == compact};
-    const auto copy = copies.find(rule.policy);
-    if (copy != copies.end()) choice.keeper = make_quantised_keeper(copy->second);
-    if (choice.projects) choice.keeper = make_projected_keeper(activations.projected);
-    choices_.push_back(std::move(choice));
+    Choice& choice = choices_.emplace_back(Choice{.rule = rule});
+    if (const auto copy = copies.find(rule.policy); copy != copies.end())
+      choice.keeper = make_quantised_keeper(copy->second);
+    if (const auto slope = slopes.find(rule.policy); slope != slopes.end())
+      choice.keeper = make_slope_keeper(slope->second), choice.only = Use::slope;
+    if (rule.policy == compact)
+      choice.keeper = make_projected_keeper(activations.projected), choice.only = Use::product;
   }
 }
 
@@ -88,34 +93,45 @@ void RuledKeeper::begin(const kernels::StepScalars* scalars) {
     if (choice.keeper) choice.keeper->begin(scalars);
 }
 
-Keeper& RuledKeeper::keeper_of(const std::string& layer, bool product) {
-  Keeper *copies = nullptr, *projection = nullptr;
-  for (Choice& choice : choices_) {
-    if (!choice.rule.glob.empty() && !glob_match(choice.rule.glob, layer)) continue;
-    choice.matched = true;
-    if (!choice.keeper) copies = projection = nullptr;
-    (choice.projects ? projection : copies) = choice.keeper.get();
-  }
-  Keeper* const chosen = product && projection ? projection : copies;
-  return chosen ? *chosen : exact_keeper();
+void RuledKeeper::declare(Parameter& weight, const std::string& layer) {
+  if (Keeper* keeper = last_match(layer, Use::product)) keeper->declare(weight, layer);
 }
 
-void RuledKeeper::declare(Parameter& weight, const std::string& layer) {
-  keeper_of(layer, true).declare(weight, layer);
+Keeper* RuledKeeper::last_match(const std::string& layer, std::optional<Use> only) {
+  Keeper* last = nullptr;
+  for (Choice& choice : choices_)
+    if ((!choice.keeper || choice.only == only) && (choice.rule.glob.empty() || glob_match(choice.rule.glob, layer))) {
+      last = choice.keeper.get();
+      choice.matched = true;
+    }
+  return last;
+}
+
+Keeper& RuledKeeper::keeper_of(const Slot& slot, Use use) {
+  const bool special =
+      use == Use::slope ? has_slope_table(slot.activation) : use == Use::product && slot.place == Place::block;
+  Keeper* keeper = special ? last_match(slot.layer, use) : nullptr;
+  if (!keeper) keeper = last_match(slot.layer, std::nullopt);
+  return keeper ? *keeper : exact_keeper();
 }
 
 void RuledKeeper::keep(Walk& walk, const Tensor& tensor, Use use, Slot& slot) {
   if (walk.recording() && std::find(layers_.begin(), layers_.end(), slot.layer) == layers_.end())
     layers_.push_back(slot.layer);
-  keeper_of(slot.layer, use == Use::product && slot.place == Place::block).keep(walk, tensor, use, slot);
+  keeper_of(slot, use).keep(walk, tensor, use, slot);
 }
 
 void RuledKeeper::rebuild(Producer* producer, Use use, Slot& slot) {
-  keeper_of(slot.layer, use == Use::product && slot.place == Place::block).rebuild(producer, use, slot);
+  keeper_of(slot, use).rebuild(producer, use, slot);
 }
 
 void RuledKeeper::check_rules() const {
   for (const Choice& choice : choices_) {
+    if (!choice.matched && choice.only == Use::slope)
+      fail_input(
+          "[train] --activations {}: no dense layer with GELU or SiLU matches; a layer in tensor-train form keeps no "
+          "input of its activation, and a gated layer needs its numbers; leave it out, or use int8",
+          choice.rule.glob.empty() ? choice.rule.policy : choice.rule.glob + "=" + choice.rule.policy);
     if (!choice.matched)
       fail_input("[train] --activations {}={}: no layer of the model matches; its layers are {}", choice.rule.glob,
                  choice.rule.policy,

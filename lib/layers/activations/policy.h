@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,18 +13,18 @@ namespace comera::layers {
 struct Activations {
   struct Rule {
     std::string glob;    // of Hugging Face layer names; "": all layers
-    std::string policy;  // keep, compact, int8, int4, int8-stochastic, int4-stochastic
+    std::string policy;  // keep, compact, act2bit, act2bit-approxbp, int8, int4, int8-stochastic, int4-stochastic
   };
   Recompute recompute = Recompute::none;
-  // Of the rules that match a layer, the last of each kind counts: projections (compact) for inputs of linear layers,
-  // integer copies for all other values. keep ends both. Without a match a value is kept as it is.
+  // Of the rules that match a layer the last of each kind counts: compact for inputs of linear layers, act2bit for
+  // slopes, integer copies for all other values. keep is of every kind. Without a match a value is kept as it is.
   std::vector<Rule> rules;
   ProjectedSettings projected = {};
 
   bool projects() const;
 };
 
-// The words of --activations that change the result: all but those of recomputation, and these too with compact.
+// The words of --activations that change the result: none if all values are exact, else all.
 std::vector<std::string> words_of_copies(const std::vector<std::string>& words);
 
 // Parses words "POLICY" and "GLOB=POLICY". keep, cheap and block choose what is computed again, for all layers. Throws
@@ -44,12 +45,12 @@ class RuledKeeper final : public Keeper {
  private:
   struct Choice {
     Activations::Rule rule;
-    std::shared_ptr<Keeper> keeper;  // null: as they are
-    bool projects = false;           // compact
+    std::shared_ptr<Keeper> keeper;  // null: keep
+    std::optional<Use> only;         // the use that the policy is for; it comes before policies for every use
     bool matched = false;
   };
-  // The keeper of values of a layer; `product`: of inputs of linear layers, which may be projected.
-  Keeper& keeper_of(const std::string& layer, bool product);
+  Keeper* last_match(const std::string& layer, std::optional<Use> only);
+  Keeper& keeper_of(const Slot& slot, Use use);
 
   std::vector<Choice> choices_;
   std::vector<std::string> layers_;  // seen so far

@@ -52,6 +52,7 @@ void Saved::product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor&
 }
 
 void Keeper::rebuild(Producer* producer, Use, Slot& slot) { object_in<Rebuilt>(slot).producer = producer; }
+void Saved::multiply_by_slope(Walk&, const Tensor&) { COMERA_CHECK(!"a saved value without slopes"); }
 
 Keeper& exact_keeper() {
   static ExactKeeper keeper;

@@ -39,6 +39,7 @@ struct Distillation {
 enum class Use : std::uint8_t {
   value,    // the numbers
   product,  // X^T G only, through Saved::product(): an estimate of it may be used (compressed activations)
+  slope,    // products with act'(X) for the activation of the slot; X itself only to compute act(X) again
 };
 
 enum class Recompute : std::uint8_t {
@@ -61,6 +62,11 @@ class Saved {
   // default multiplies by read(); an estimate may need less memory.
   virtual void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
                        std::int64_t in, std::int64_t out);
+  // False: only the slope of an activation at X is kept. read() is then an error, and multiply_by_slope() takes its
+  // place.
+  virtual bool has_numbers() const { return true; }
+  // dy *= act'(X)
+  virtual void multiply_by_slope(Walk& walk, const Tensor& dy);
 
   Tensor value(Walk& walk);  // read() and release()
 };
@@ -71,6 +77,7 @@ struct Slot {
   Place place = Place::other;         // of the layer
   const Parameter* weight = nullptr;  // of a dense linear layer: product() computes its gradient
   std::unique_ptr<Saved> saved = {};
+  kernels::Activation activation = kernels::Activation::none;  // of Use::slope
 
   Saved* operator->() const { return saved.get(); }
 };

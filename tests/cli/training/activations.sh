@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # --activations: exact policies give the same bytes, copies give the same bytes for any number of threads and after a
-# resume, a changed copy is refused on resume, and nonsense is refused before any work.
+# resume, slopes in two bits likewise, a changed copy is refused on resume, and nonsense is refused before any work.
 . "$(dirname "$0")/../expect.sh"
 # shellcheck source=../tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -27,11 +27,42 @@ for policy in int8 'cheap,int4-stochastic' 'int8,*attention*=int4' 'block,int8';
   expect_same_bytes one/model.safetensors again/model.safetensors
 done
 
-# a resume may recompute more, but not change a copy
-run "$COMERA" pretrain --resume one --activations keep,int8
+# two bits for the slope of GELU: on dense layers, beside copies of the other values
+run "$COMERA" pretrain "${tiny[@]}" --form dense --activations keep -o exact
 expect_exit 0
-run "$COMERA" pretrain --resume one --activations int4
-expect_refused '--activations was .*int8 and is int4'
+for policy in act2bit act2bit-approxbp 'act2bit,int8' 'cheap,act2bit' 'block,int8,*intermediate*=act2bit'; do
+  rm -rf one two again
+  run "$COMERA" pretrain "${tiny[@]}" --form dense --save-every 2 --activations "$policy" --threads 1 -o one
+  expect_exit 0
+  run "$COMERA" pretrain "${tiny[@]}" --form dense --save-every 2 --activations "$policy" --threads 2 -o two
+  expect_exit 0
+  expect_same_bytes one/model.safetensors two/model.safetensors
+  cmp -s exact/model.safetensors one/model.safetensors && fail "--activations $policy changed nothing"
+  cp -r one again
+  rm -r again/checkpoints/step-00000004 again/model.safetensors
+  run "$COMERA" pretrain --resume again
+  expect_exit 0
+  expect_same_bytes one/model.safetensors again/model.safetensors
+done
+run "$COMERA" pretrain --resume one --activations block,int8 # without act2bit
+expect_refused '--activations was .*act2bit.* and is'
+# 30 bits per number of the inputs of GELU in the six layers
+saved_bytes() { # POLICY
+  run "$COMERA" pretrain --model mnli-6enc --form dense --batch 32 --seq 128 --activations "$1" --dry-run --json
+  expect_exit 0
+  python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["memory"]["saved"])' .out
+}
+expect_equal $(($(saved_bytes keep) - $(saved_bytes act2bit))) $((6 * 32 * 128 * 3072 * 30 / 8))
+
+run "$COMERA" pretrain "${tiny[@]}" --form tt --save-every 2 --activations 'block,int8' -o eight
+expect_exit 0
+# a resume may compute more exact values again, but not change a copy or what copies are made of
+run "$COMERA" pretrain --resume keep --activations block
+expect_exit 0
+run "$COMERA" pretrain --resume eight --activations keep,int8
+expect_refused '--activations was block,int8 and is keep,int8'
+run "$COMERA" pretrain --resume eight --activations int4
+expect_refused '--activations was block,int8 and is int4'
 
 # projections, with cores, with dense weights whose moments are in the subspace, and with moments of 8 bits
 for choice in '--form tt --activations compact' '--form dense --activations compact,int8 --compact-sketch orthonormal' \
@@ -60,5 +91,9 @@ refuses 'a projection needs at least one column' --data train.tsv "${columns[@]}
 refuses "there is no policy 'int9'; did you mean int" --data train.tsv "${columns[@]}" --activations int9
 refuses "'cheap' is for all layers" --data train.tsv "${columns[@]}" --activations '*dense=cheap'
 refuses 'no layer of the model matches; its layers are' --data train.tsv "${columns[@]}" --activations 'decoder*=int8'
+refuses 'no dense layer with GELU or SiLU matches; a layer in tensor-train form keeps no input' --form tt \
+  --data train.tsv "${columns[@]}" --activations act2bit,int8
+run "$COMERA" pretrain --model llama-6m --task clm --form dense --batch 1 --seq 16 --activations act2bit --dry-run
+expect_refused 'no dense layer with GELU or SiLU matches.*a gated layer needs its numbers.*use int8'
 
 finish
