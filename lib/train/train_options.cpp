@@ -217,7 +217,7 @@ std::vector<Option> compact_options() {
 }
 
 layers::ProjectedSettings projected_settings(const OptionValues& values) {
-  const std::string sketch = values.text("compact-sketch");
+  const std::string& sketch = values.text("compact-sketch");
   layers::ProjectedSettings settings;
   settings.kind = sketch == "normal"   ? kernels::SketchKind::normal
                   : sketch == "sparse" ? kernels::SketchKind::sparse
