@@ -5,7 +5,6 @@
 
 #include "lib/core/error.h"
 #include "lib/engine/evaluate.h"
-#include "lib/layers/activations/policy.h"
 
 namespace comera::train {
 namespace {
@@ -65,8 +64,6 @@ OptimizerOptions optimizer_options(const OptionValues& values) {
   options.max_norm = values.real("clip");
   options.beta = values.real("beta");
   options.penalty = values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
-  options.method = values.text("optimizer");
-  options.beside_scale = values.real("compact-scale") * values.real("compact-beside");
   options.adamw.weight_decay = values.real("weight-decay");
   options.adamw.beta1 = values.real("beta1");
   options.adamw.beta2 = values.real("beta2");
@@ -183,67 +180,6 @@ std::vector<Option> data_options() {
   return rows;
 }
 
-Option activations_option(const char* group) {
-  return {
-      .name = "activations",
-      .type = OptionType::list,
-      .group = group,
-      .help =
-          "how values are kept for the backward pass: keep; cheap or block, computed again; int8 or int4, integer "
-          "copies (-stochastic: rounded without bias); act2bit, the slope of GELU in two bits (-approxbp: ReGELU2); "
-          "compact, random projections of the inputs of linear layers; GLOB=POLICY for layers by name",
-      .metavar = "[GLOB=]POLICY,...",
-      .result_relevant = true,
-      .relevant_words = layers::words_of_copies,
-      .default_words = "keep",
-      .suggested = {"keep", "cheap", "block", "int8", "int4", "act2bit", "compact"},
-      .synonyms = {"gradient-checkpointing", "activation-checkpointing", "recompute"},
-      .earlier_name = "recompute"};
-}
-
-// CompAct (arXiv 2410.15352): its constants of pretraining are the defaults.
-std::vector<Option> compact_options() {
-  const char* g = "Projections of --activations compact";
-  return {number(g, "compact-ratio", "0.25", 0, 1, "size of a projection relative to the input of its layer"),
-          count(g, "compact-rank", "0", 0, "size of all projections, in place of --compact-ratio; 0: by the ratio"),
-          choice(g, "compact-sketch", "normal", {"normal", "sparse", "orthonormal"}, "kind of the random projection"),
-          count(g, "compact-refresh", "50", 1,
-                "steps between projections of a dense weight; those of tensor trains change in every step"),
-          number(g, "compact-scale", "0.25", 0, none, "scale of the updates of dense weights in their subspace"),
-          number(g, "compact-beside", "0.5", 0, none,
-                 "the same of the attention's output layer, whose gradient is exact, relative to --compact-scale"),
-          row(g, "compact-shared", OptionType::flag, "false",
-              "one projection for all layers of equal size: those that read the same input keep it once")};
-}
-
-layers::ProjectedSettings projected_settings(const OptionValues& values) {
-  const std::string& sketch = values.text("compact-sketch");
-  layers::ProjectedSettings settings;
-  settings.kind = sketch == "normal"   ? kernels::SketchKind::normal
-                  : sketch == "sparse" ? kernels::SketchKind::sparse
-                                       : kernels::SketchKind::orthonormal;
-  settings.ratio = values.real("compact-ratio");
-  settings.rank = values.integer("compact-rank");
-  settings.refresh = values.integer("compact-refresh");
-  settings.scale = values.real("compact-scale");
-  settings.beside = values.real("compact-beside");
-  settings.shared = values.flag("compact-shared");
-  if (settings.ratio == 0) fail_input("[train] --compact-ratio 0: a projection needs at least one column; use 0.25");
-  return settings;
-}
-
-void read_activations(const OptionValues& values, engine::EngineOptions& options) {
-  layers::Activations activations = layers::parse_activations(values.list("activations"));
-  activations.projected = projected_settings(values);
-  options.recompute = activations.recompute;
-  if (activations.projects() && values.text("optimizer") == "apollo-mini")
-    fail_input(
-        "[train] --optimizer apollo-mini needs whole gradients, and --activations compact keeps them in a subspace; "
-        "use "
-        "adamw or adamw8bit, or --activations int8");
-  if (!activations.rules.empty()) options.keeper = std::make_shared<layers::RuledKeeper>(activations);
-}
-
 std::vector<Option> training_options() {
   const kernels::AdamwScalars adamw;
   const char* g = "Training";
@@ -263,17 +199,12 @@ std::vector<Option> training_options() {
            {"lr-scheduler-type", "scheduler"}),
       also(count(g, "warmup", "0", 0, "steps over which the learning rate rises"), {"warmup-steps"}),
       number(g, "lr-final", "0", 0, 1, "learning rate of the last step as a share of the full rate (linear, cosine)"),
-      also(choice(g, "optimizer", "adamw", {"adamw", "adamw8bit", "apollo-mini"},
-                  "the update of dense linear weights, with AdamW for all others; adamw8bit stores moments in 8 bits; "
-                  "apollo-mini stores a row of moments per weight and scales the gradient by them"),
-           {"optim"}),
       number(g, "weight-decay", "0.01", 0, none, "AdamW's decay of matrices; biases, norms and diagonals have none"),
       number(g, "beta1", format_real(adamw.beta1).c_str(), 0, 1, "AdamW's decay of the first moment"),
       number(g, "beta2", format_real(adamw.beta2).c_str(), 0, 1, "AdamW's decay of the second moment"),
       number(g, "epsilon", format_real(adamw.epsilon).c_str(), 0, 1, "added to AdamW's denominator"),
       also(number(g, "clip", "1", 0, none, "limit of the norm of all gradients; 0: no clipping"),
            {"max-grad-norm", "gradient-clipping", "grad-clip"}),
-      activations_option(g),
       row(g, "eval-every", OptionType::period, "",
           "steps (500), epochs (1e) or time (20m) between evaluations; the end is always evaluated"),
       count(g, "patience", "0", 0, "stop after this many evaluations without improvement; 0: never"),
@@ -283,7 +214,7 @@ std::vector<Option> training_options() {
       free(count(g, "log-every", "10", 1, "steps between reports"))};
   for (Option& option : rows)
     if (option.name == "eval-every") option.default_words = "at the end only";
-  for (Option& option : compact_options()) rows.push_back(std::move(option));
+  for (Option& option : memory_options(g)) rows.push_back(std::move(option));
   return rows;
 }
 
@@ -366,8 +297,8 @@ TrainOptions train_options(const OptionValues& values) {
   options.rate_cores = values.real("lr-cores");
   options.rate_ranks = values.real("lr-ranks");
   options.schedule = schedule_of(values);
-  read_activations(values, options.engine);
   options.optimizer = optimizer_options(values);
+  read_memory_options(values, options.engine, options.optimizer);
   options.ranks = adaptation_options(values);
   options.late_after = period_of(values, "late-after");
   options.eval_every = period_of(values, "eval-every");

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "lib/core/options/options.h"
+#include "lib/train/memory_options.h"
 #include "lib/train/optimizer.h"
 #include "lib/train/rank_adaptation.h"
 #include "lib/train/schedule.h"
@@ -50,10 +51,6 @@ struct TrainOptions {
 
 // Throws InputError if values contradict each other.
 TrainOptions train_options(const OptionValues& values);
-
-// --activations: how values are kept for the backward pass.
-Option activations_option(const char* group);
-void read_activations(const OptionValues& values, engine::EngineOptions& options);
 
 // The task of --task.
 data::Task task_of(const OptionValues& values);

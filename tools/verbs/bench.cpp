@@ -48,8 +48,10 @@ report::BenchReport bench_model(const OptionValues& values, const plan::Machine&
   facts.task = train::task_of(values);
   facts.max_length = options.length;
   const models::ModelSpec spec = models::spec_from_options(values, facts);
-  engine::EngineOptions how{.update = train::optimizer()};
-  train::read_activations(values, how);
+  engine::EngineOptions how;
+  train::OptimizerOptions update;
+  train::read_memory_options(values, how, update);
+  how.update = train::optimizer(update);
   engine::Engine engine(machine, models::factory_of(spec, machine.dtype), how);
   report::BenchReport report;
   report.rows = report::time_steps(engine, models::common(spec).task, models::common(spec).vocabulary,
@@ -57,6 +59,7 @@ report::BenchReport bench_model(const OptionValues& values, const plan::Machine&
   report.settings["task"] = values.text("task");
   report.settings["dropout"] = models::common(spec).dropout;
   report.settings["activations"] = values.canonical("activations");
+  report.settings["optimizer"] = values.text("optimizer");
   report.settings["parameters"] = engine.model().parameters().count();
   return report;
 }
@@ -133,7 +136,6 @@ std::vector<Option> bench_options() {
            .group = "Work",
            .help = "time look-ups in one word table of this size, batch x seq ids",
            .metavar = "ROWSxCOLUMNS"},
-          train::activations_option("Work"),
           {.name = "warmup",
            .type = OptionType::integer,
            .default_text = "2",
@@ -210,6 +212,7 @@ OptionTable bench_table() {
   OptionTable table("bench", "time one training step and its parts on this machine, without data");
   table.add(models::model_options())
       .add(bench_options())
+      .add(train::memory_options("Work"))
       .add(bench_machine_options())
       .add(precision_options())
       .add(common_options());

@@ -84,6 +84,9 @@ for choice in '--form tt --activations compact' '--form dense --activations comp
   run "$COMERA" pretrain --resume with-1 --compact-refresh 7
   expect_refused '--compact-refresh was'
 done
+run "$COMERA" bench --model encoder-small --layers 1 --form dense --batch 2 --seq 8 --activations compact --isa v3 \
+  --optimizer adamw8bit --warmup 1 --repetitions 1
+expect_exit 0
 refuses 'compact-ratio' --data train.tsv "${columns[@]}" --activations compact --compact-ratio 1.5
 refuses 'no input of a linear layer is projected' --data train.tsv "${columns[@]}" --activations compact --compact-rank 999
 refuses 'a projection needs at least one column' --data train.tsv "${columns[@]}" --activations compact --compact-ratio 0

@@ -1,0 +1,126 @@
+#include "lib/train/memory_options.h"
+
+#include "lib/core/error.h"
+#include "lib/layers/activations/policy.h"
+
+namespace comera::train {
+namespace {
+
+Option activations_option(const char* group) {
+  return {
+      .name = "activations",
+      .type = OptionType::list,
+      .group = group,
+      .help =
+          "how values are kept for the backward pass: keep; cheap or block, computed again; int8 or int4, integer "
+          "copies (-stochastic: rounded without bias); act2bit, the slope of GELU in two bits (-approxbp: ReGELU2); "
+          "compact, random projections of the inputs of linear layers; GLOB=POLICY for layers by name",
+      .metavar = "[GLOB=]POLICY,...",
+      .result_relevant = true,
+      .relevant_words = layers::words_of_copies,
+      .default_words = "keep",
+      .suggested = {"keep", "cheap", "block", "int8", "int4", "act2bit", "compact"},
+      .synonyms = {"gradient-checkpointing", "activation-checkpointing", "recompute"},
+      .earlier_name = "recompute"};
+}
+
+Option optimizer_option(const char* group) {
+  return {.name = "optimizer",
+          .type = OptionType::choice,
+          .default_text = "adamw",
+          .group = group,
+          .help =
+              "the update of dense linear weights, with AdamW for all others; adamw8bit stores moments in 8 bits; "
+              "apollo-mini stores a row of moments per weight and scales the gradient by them",
+          .choices = {"adamw", "adamw8bit", "apollo-mini"},
+          .result_relevant = true,
+          .synonyms = {"optim"}};
+}
+
+constexpr const char* compact_group = "Projections of --activations compact";
+
+Option compact_number(const char* name, const char* value, const char* help) {
+  return {.name = name,
+          .type = OptionType::real,
+          .default_text = value,
+          .group = compact_group,
+          .help = help,
+          .result_relevant = true,
+          .minimum = 0};
+}
+
+Option compact_count(const char* name, const char* value, std::int64_t least, const char* help) {
+  return {.name = name,
+          .type = OptionType::integer,
+          .default_text = value,
+          .group = compact_group,
+          .help = help,
+          .result_relevant = true,
+          .minimum = static_cast<double>(least)};
+}
+
+// CompAct (arXiv 2410.15352): its constants of pretraining are the defaults.
+std::vector<Option> compact_options() {
+  std::vector<Option> rows = {
+      compact_number("compact-ratio", "0.25", "size of a projection relative to the input of its layer"),
+      compact_count("compact-rank", "0", 0, "size of all projections, in place of --compact-ratio; 0: by the ratio"),
+      {.name = "compact-sketch",
+       .type = OptionType::choice,
+       .default_text = "normal",
+       .group = compact_group,
+       .help = "kind of the random projection",
+       .choices = {"normal", "sparse", "orthonormal"},
+       .result_relevant = true},
+      compact_count("compact-refresh", "50", 1,
+                    "steps between projections of a dense weight; those of tensor trains change in every step"),
+      compact_number("compact-scale", "0.25", "scale of the updates of dense weights in their subspace"),
+      compact_number("compact-beside", "0.5",
+                     "the same of the attention's output layer, whose gradient is exact, relative to --compact-scale"),
+      {.name = "compact-shared",
+       .type = OptionType::flag,
+       .default_text = "false",
+       .group = compact_group,
+       .help = "one projection for all layers of equal size: those that read the same input keep it once",
+       .result_relevant = true}};
+  rows.front().maximum = 1;
+  return rows;
+}
+
+layers::ProjectedSettings projected_settings(const OptionValues& values) {
+  const std::string& sketch = values.text("compact-sketch");
+  layers::ProjectedSettings settings;
+  settings.kind = sketch == "normal"   ? kernels::SketchKind::normal
+                  : sketch == "sparse" ? kernels::SketchKind::sparse
+                                       : kernels::SketchKind::orthonormal;
+  settings.ratio = values.real("compact-ratio");
+  settings.rank = values.integer("compact-rank");
+  settings.refresh = values.integer("compact-refresh");
+  settings.scale = values.real("compact-scale");
+  settings.beside = values.real("compact-beside");
+  settings.shared = values.flag("compact-shared");
+  if (settings.ratio == 0) fail_input("[train] --compact-ratio 0: a projection needs at least one column; use 0.25");
+  return settings;
+}
+
+}  // namespace
+
+std::vector<Option> memory_options(const char* group) {
+  std::vector<Option> rows = {activations_option(group), optimizer_option(group)};
+  for (Option& option : compact_options()) rows.push_back(std::move(option));
+  return rows;
+}
+
+void read_memory_options(const OptionValues& values, engine::EngineOptions& engine, OptimizerOptions& optimizer) {
+  layers::Activations activations = layers::parse_activations(values.list("activations"));
+  activations.projected = projected_settings(values);
+  optimizer.method = values.text("optimizer");
+  optimizer.beside_scale = activations.projected.scale * activations.projected.beside;
+  if (activations.projects() && optimizer.method == "apollo-mini")
+    fail_input(
+        "[train] --optimizer apollo-mini needs whole gradients, and --activations compact keeps them in a subspace; "
+        "use adamw or adamw8bit, or --activations int8");
+  engine.recompute = activations.recompute;
+  if (!activations.rules.empty()) engine.keeper = std::make_shared<layers::RuledKeeper>(activations);
+}
+
+}  // namespace comera::train

@@ -1,0 +1,16 @@
+// Options that trade memory against time or exactness: how values are kept for the backward, and how dense linear
+// weights are updated. `pretrain`, `finetune` and `bench` have them.
+#pragma once
+
+#include "lib/core/options/options.h"
+#include "lib/engine/engine.h"
+#include "lib/train/optimizer.h"
+
+namespace comera::train {
+
+// --activations and --optimizer in this group of help, and the settings of --activations compact.
+std::vector<Option> memory_options(const char* group);
+// Sets recomputation, the keeper, and the optimiser's method. Throws InputError if values contradict each other.
+void read_memory_options(const OptionValues& values, engine::EngineOptions& engine, OptimizerOptions& optimizer);
+
+}  // namespace comera::train
