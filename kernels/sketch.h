@@ -76,15 +76,12 @@ class SketchRule {
 
   // Normal and sparse: the entries of columns 4 block .. 4 block + 3.
   COMERA_HD void four(std::int64_t row, std::int64_t block, float* to) const {
-    const PhiloxBlock random = philox4x32_10(counter(row, block), key_);
-    for (int i = 0; i < 4; ++i) to[i] = value_of(random.word[i]);
-  }
-  // The same in parts, for many blocks at once.
-  COMERA_HD PhiloxKey key() const { return key_; }
-  COMERA_HD PhiloxBlock counter(std::int64_t row, std::int64_t block) const { return words_at(row, block, entries); }
-  COMERA_HD float value_of(std::uint32_t word) const {
-    const int sparse = (word & 3u) != 0 ? 0 : (word & 4u) != 0 ? 1 : -1;
-    return static_cast<float>(sketch_.kind == SketchKind::normal ? bits_set(word) - 16 : sparse) * unit_;
+    const PhiloxBlock random = words(row, block, entries);
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t word = random.word[i];
+      const int sparse = (word & 3u) != 0 ? 0 : (word & 4u) != 0 ? 1 : -1;
+      to[i] = static_cast<float>(sketch_.kind == SketchKind::normal ? bits_set(word) - 16 : sparse) * unit_;
+    }
   }
 
   // Orthonormal: the column of C that a column of P is. A Feistel network permutes 4^half_bits_ numbers; it is applied
@@ -117,11 +114,9 @@ class SketchRule {
 
  private:
   enum Use : std::uint32_t { entries, signs, permutation };
-  COMERA_HD PhiloxBlock words_at(std::int64_t row, std::int64_t block, Use use) const {
-    return {{sketch_.site, static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(block), std::uint32_t{use}}};
-  }
   COMERA_HD PhiloxBlock words(std::int64_t row, std::int64_t block, Use use) const {
-    return philox4x32_10(words_at(row, block, use), key_);
+    return philox4x32_10(
+        {{sketch_.site, static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(block), std::uint32_t{use}}}, key_);
   }
 
   Sketch sketch_;

@@ -127,8 +127,8 @@ class Engine {
   }
 
   void adopt(std::unique_ptr<Model> model);
+  void declare_weights(Model& model);  // to the keeper
   // Lists the inputs of a step with these contents; null: of a part of a step that reads no batch.
-  void declare_weights(Model& model);
   void declare(const Batch* batch);
   template <class Body>
   void record(const Key& key, const Batch* batch, Body&& body);

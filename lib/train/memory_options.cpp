@@ -17,7 +17,7 @@ Option activations_option(const char* group) {
           "compact, random projections of the inputs of linear layers; GLOB=POLICY for layers by name",
       .metavar = "[GLOB=]POLICY,...",
       .result_relevant = true,
-      .relevant_words = layers::words_of_copies,
+      .relevant_words = layers::relevant_words,
       .default_words = "keep",
       .suggested = {"keep", "cheap", "block", "int8", "int4", "act2bit", "compact"},
       .synonyms = {"gradient-checkpointing", "activation-checkpointing", "recompute"},

@@ -218,7 +218,7 @@ TEST_CASE("activations: words that make no sense are refused with the words that
 
 TEST_CASE("activations: recomputation of exact values does not change a result, all else does") {
   using Words = std::vector<std::string>;
-  const auto relevant = layers::words_of_copies;
+  const auto relevant = layers::relevant_words;
   CHECK(relevant({}).empty());
   CHECK(relevant({"none"}).empty());  // in recipes of 0.1.0
   CHECK(relevant({"cheap"}) == relevant({"block", "keep"}));

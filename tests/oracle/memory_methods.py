@@ -39,10 +39,11 @@ def mix64(x):
 
 
 def fnv1a(name):
-    value = 2166136261
+    """The low half of the hash of 64 bits."""
+    value = 14695981039346656037
     for letter in name.encode():
-        value = ((value ^ letter) * 16777619) & M32
-    return value
+        value = ((value ^ letter) * 1099511628211) & M64
+    return value & M32
 
 
 def sketch(inputs, rank, layer, epoch, scale):

@@ -61,7 +61,7 @@ Activations parse_activations(const std::vector<std::string>& words) {
 }
 
 // A value that is computed again from copies differs from a copy of the value, so recomputation counts beside copies.
-std::vector<std::string> words_of_copies(const std::vector<std::string>& words) {
+std::vector<std::string> relevant_words(const std::vector<std::string>& words) {
   std::vector<std::string> relevant = words;
   std::erase_if(relevant,
                 [](const std::string& word) { return word == earlier_keep || recomputations.contains(word); });

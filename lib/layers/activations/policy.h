@@ -25,7 +25,7 @@ struct Activations {
 };
 
 // The words of --activations that change the result: none if all values are exact, else all.
-std::vector<std::string> words_of_copies(const std::vector<std::string>& words);
+std::vector<std::string> relevant_words(const std::vector<std::string>& words);
 
 // Parses words "POLICY" and "GLOB=POLICY". keep, cheap and block choose what is computed again, for all layers. Throws
 // InputError for an unknown policy, and for recomputation by name.

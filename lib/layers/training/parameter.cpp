@@ -14,17 +14,11 @@
 #include "lib/core/half.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
+#include "lib/layers/training/name_hash.h"
 #include "lib/layers/training/subspace.h"
 
 namespace comera::layers {
 namespace {
-
-// FNV-1a: a fixed function of the name, so that a parameter's initial values do not depend on other parameters.
-std::uint64_t hash_of(const std::string& name) {
-  std::uint64_t hash = 14695981039346656037ull;
-  for (unsigned char c : name) hash = (hash ^ c) * 1099511628211ull;
-  return hash;
-}
 
 std::uint32_t low_word(std::uint64_t bits) { return static_cast<std::uint32_t>(bits); }
 std::uint32_t high_word(std::uint64_t bits) { return static_cast<std::uint32_t>(bits >> 32); }
@@ -46,7 +40,7 @@ void count(TaskProgress& task, std::int64_t elements) {
 
 void fill_random(const Parameter& parameter, std::uint64_t seed, TaskProgress& task) {
   constexpr std::int64_t counted = std::int64_t{1} << 18;  // at once: some milliseconds of work
-  const std::uint64_t name = hash_of(parameter.name);
+  const std::uint64_t name = name_hash(parameter.name);
   const std::int64_t elements = parameter.shape.elements();
   for (std::int64_t i = 0; i < elements; i += 2) {
     if (i > 0 && i % counted == 0) count(task, counted);

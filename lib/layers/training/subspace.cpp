@@ -2,14 +2,11 @@
 
 #include "kernels/cast.h"
 #include "kernels/linear.h"
+#include "lib/layers/training/name_hash.h"
 
 namespace comera::layers {
 
-std::uint32_t site_of(const std::string& name) {
-  std::uint32_t hash = 2166136261u;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return hash;
-}
+std::uint32_t site_of(const std::string& name) { return static_cast<std::uint32_t>(name_hash(name)); }
 
 Tensor project(Walk& walk, const Tensor& x, const kernels::Sketch& sketch, const kernels::StepScalars* scalars) {
   const std::int64_t tokens = x.elements() / sketch.inputs;

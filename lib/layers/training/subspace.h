@@ -15,8 +15,7 @@ struct Subspace {
   double scale = 1;  // alpha, of the updates
 };
 
-// The site of a layer's or weight's sketches: a hash of its name (FNV-1a), so that they do not depend on what else the
-// model has.
+// The site of the sketches of a layer or weight of that name.
 std::uint32_t site_of(const std::string& name);
 
 // Returns x P, [K, r], for x with n columns. The key of P is that of `scalars`, in device memory.

@@ -12,37 +12,33 @@ done
 expect_same_bytes keep/model.safetensors cheap/model.safetensors
 expect_same_bytes keep/model.safetensors block/model.safetensors
 
-for policy in int8 'cheap,int4-stochastic' 'int8,*attention*=int4' 'block,int8'; do
+# expect_repeatable EXACT OPTION...: other bytes than the run EXACT, the same for any number of threads and after a resume
+expect_repeatable() {
+  local exact=$1
+  shift
   rm -rf one two again
-  run "$COMERA" pretrain "${tiny[@]}" --form tt --save-every 2 --activations "$policy" --threads 1 -o one
+  run "$COMERA" pretrain "${tiny[@]}" "$@" --save-every 2 --threads 1 -o one
   expect_exit 0
-  run "$COMERA" pretrain "${tiny[@]}" --form tt --save-every 2 --activations "$policy" --threads 2 -o two
+  run "$COMERA" pretrain "${tiny[@]}" "$@" --save-every 2 --threads 2 -o two
   expect_exit 0
   expect_same_bytes one/model.safetensors two/model.safetensors
-  cmp -s keep/model.safetensors one/model.safetensors && fail "--activations $policy changed nothing"
+  cmp -s "$exact/model.safetensors" one/model.safetensors && fail "$* changed nothing"
   cp -r one again
   rm -r again/checkpoints/step-00000004 again/model.safetensors
   run "$COMERA" pretrain --resume again
   expect_exit 0
   expect_same_bytes one/model.safetensors again/model.safetensors
+}
+
+for policy in int8 'cheap,int4-stochastic' 'int8,*attention*=int4' 'block,int8'; do
+  expect_repeatable keep --form tt --activations "$policy"
 done
 
 # two bits for the slope of GELU: on dense layers, beside copies of the other values
 run "$COMERA" pretrain "${tiny[@]}" --form dense --activations keep -o exact
 expect_exit 0
 for policy in act2bit act2bit-approxbp 'act2bit,int8' 'cheap,act2bit' 'block,int8,*intermediate*=act2bit'; do
-  rm -rf one two again
-  run "$COMERA" pretrain "${tiny[@]}" --form dense --save-every 2 --activations "$policy" --threads 1 -o one
-  expect_exit 0
-  run "$COMERA" pretrain "${tiny[@]}" --form dense --save-every 2 --activations "$policy" --threads 2 -o two
-  expect_exit 0
-  expect_same_bytes one/model.safetensors two/model.safetensors
-  cmp -s exact/model.safetensors one/model.safetensors && fail "--activations $policy changed nothing"
-  cp -r one again
-  rm -r again/checkpoints/step-00000004 again/model.safetensors
-  run "$COMERA" pretrain --resume again
-  expect_exit 0
-  expect_same_bytes one/model.safetensors again/model.safetensors
+  expect_repeatable exact --form dense --activations "$policy"
 done
 run "$COMERA" pretrain --resume one --activations block,int8 # without act2bit
 expect_refused '--activations was .*act2bit.* and is'
@@ -65,25 +61,15 @@ run "$COMERA" pretrain --resume eight --activations int4
 expect_refused '--activations was block,int8 and is int4'
 
 # projections, with cores, with dense weights whose moments are in the subspace, and with moments of 8 bits
-for choice in '--form tt --activations compact' '--form dense --activations compact,int8 --compact-sketch orthonormal' \
-  '--form dense --activations cheap,compact --compact-shared --compact-refresh 2' \
-  '--form dense --hidden 128 --intermediate 256 --activations compact --compact-ratio 0.5 --optimizer adamw8bit'; do
-  rm -rf with-1 with-2 again
-  # shellcheck disable=SC2086  # a list of words
-  for threads in 1 2; do
-    run "$COMERA" pretrain "${tiny[@]}" $choice --save-every 2 --threads $threads -o "with-$threads"
-    expect_exit 0
-  done
-  expect_same_bytes with-1/model.safetensors with-2/model.safetensors
-  cmp -s keep/model.safetensors with-1/model.safetensors && fail "$choice changed nothing"
-  cp -r with-1 again
-  rm -r again/checkpoints/step-00000004 again/model.safetensors
-  run "$COMERA" pretrain --resume again
-  expect_exit 0
-  expect_same_bytes with-1/model.safetensors again/model.safetensors
-  run "$COMERA" pretrain --resume with-1 --compact-refresh 7
-  expect_refused '--compact-refresh was'
-done
+wide=(--form dense --hidden 128 --intermediate 256 --optimizer adamw8bit)
+run "$COMERA" pretrain "${tiny[@]}" "${wide[@]}" -o wide
+expect_exit 0
+expect_repeatable keep --form tt --activations compact
+expect_repeatable exact --form dense --activations compact,int8 --compact-sketch orthonormal
+expect_repeatable exact --form dense --activations cheap,compact --compact-shared --compact-refresh 2
+expect_repeatable wide "${wide[@]}" --activations compact --compact-ratio 0.5
+run "$COMERA" pretrain --resume one --compact-refresh 7
+expect_refused '--compact-refresh was'
 run "$COMERA" bench --model encoder-small --layers 1 --form dense --batch 2 --seq 8 --activations compact --isa v3 \
   --optimizer adamw8bit --warmup 1 --repetitions 1
 expect_exit 0
