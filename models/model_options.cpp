@@ -87,6 +87,7 @@ void take_pieces(const DataFacts& facts, DecoderSpec& spec) {
 FormRules rules_from(const OptionValues& values, const Preset& preset) {
   FormRules rules;
   const std::string& form = values.text("form");
+  if (form == "auto") fail_input("[model] --form auto is chosen by --fit SIZE; add it, or use dense, tt or lowrank");
   rules.form = form == "dense" ? Form::dense : form == "lowrank" ? Form::lowrank : Form::tt;
   rules.rank = values.has("rank") ? values.integer("rank") : preset.rank;
   rules.embedding_rank = values.has("embedding-rank") ? values.integer("embedding-rank") : preset.embedding_rank;

@@ -9,6 +9,7 @@
 #include "kernels/host/cuda_devices.h"
 #include "lib/core/error.h"
 #include "lib/core/process.h"
+#include "lib/core/terminal/log.h"
 #include "lib/plan/precision.h"
 
 namespace comera::tools {
@@ -130,6 +131,23 @@ OpenMachine open_machine(const OptionValues& values, const std::string& dtype, c
     fail_input("[device] --device {}: want cpu, cuda, cuda:N or reference", device);
   }
   plan::set_precision(open.machine, dtype, gpu ? &*gpu : nullptr);
+  return open;
+}
+
+OpenMachine open_machine_to_plan(const OptionValues& values) {
+  const std::string& dtype = values.text("dtype");
+  OptionValues host = values;
+  if (values.text("device").starts_with("cuda")) {
+    gpu_of(values.text("device"));  // throws for a word that names no GPU anywhere
+    try {
+      return open_machine(values, dtype);
+    } catch (const InputError& error) {
+      log_info("the plan uses the workspaces of the CPU's kernels: {}", error.what());
+    }
+    host.set("device", "cpu");
+  }
+  OpenMachine open = open_machine(host);
+  plan::set_planned_precision(open.machine, dtype);
   return open;
 }
 

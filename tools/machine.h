@@ -20,5 +20,8 @@ struct OpenMachine {
 // Throws an InputError with the missing part and the remedy. `dtype`: one of plan::precisions(). `isa` replaces --isa
 // if it is not empty.
 OpenMachine open_machine(const OptionValues& values, const std::string& dtype = "fp32", const std::string& isa = "");
+// A machine that only makes plans (--dry-run). Every --dtype is possible. Without a GPU that can compute, a plan for
+// one is made with the workspaces of the CPU's kernels, and a line of the log gives the reason.
+OpenMachine open_machine_to_plan(const OptionValues& values);
 
 }  // namespace comera::tools

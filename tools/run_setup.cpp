@@ -7,6 +7,7 @@
 #include "lib/core/files/outputs.h"
 #include "lib/io/json_file.h"
 #include "models/model_options.h"
+#include "tools/fitting.h"
 #include "tools/regression.h"
 #include "tools/stored_model.h"
 
@@ -55,6 +56,7 @@ void take_recipe(OptionValues& values, const RunSetup& setup) {
   const std::string path = setup.run->recipe_path(), recipe = read_file(path);
   OptionValues before(values.table());
   apply_toml(before, recipe, path);
+  keep_choice(values, before);
   apply_toml(values, recipe, path);
   train::check_resume(before, values, values.flag("override"));
 }
@@ -106,6 +108,26 @@ void open_data(const OptionValues& values, RunSetup& setup, const std::string& t
   setup.dev = data::Dataset::open(dev, setup.tokenizer, setup.data->labels());
 }
 
+namespace {
+
+void open_device(const OptionValues& values, RunSetup& setup) {
+  setup.open = values.flag("dry-run") ? open_machine_to_plan(values) : open_machine(values, values.text("dtype"));
+}
+
+// The model of the options that --fit settles.
+void settle_model(OptionValues& values, RunSetup& setup, const models::DataFacts& facts,
+                  const std::function<void(OptionValues&)>& settle) {
+  setup.spec_of = [facts](const OptionValues& of) { return models::spec_from_options(of, facts); };
+  setup.settle = settle;
+  if (!values.has("fit")) setup.spec = setup.spec_of(values);  // errors of the model come before those of the machine
+  open_device(values, setup);
+  settle_fit(values, setup);
+  setup.spec = setup.spec_of(values);
+  setup.factory = models::factory_of(setup.spec, setup.open.machine.dtype);
+}
+
+}  // namespace
+
 RunSetup begin_setup(OptionValues& values) {
   RunSetup setup;
   settle_folder(values, setup);
@@ -114,7 +136,7 @@ RunSetup begin_setup(OptionValues& values) {
 }
 
 void open_computer(const OptionValues& values, RunSetup& setup) {
-  setup.open = open_machine(values, values.text("dtype"));
+  open_device(values, setup);
   setup.factory = models::factory_of(setup.spec, setup.open.machine.dtype);
 }
 
@@ -124,27 +146,31 @@ void finish_setup(const OptionValues& values, RunSetup& setup) {
   setup.recipe = train::recipe_text(values, hashes_of(setup));
 }
 
-RunSetup set_up_run(OptionValues& values) {
+RunSetup set_up_run(OptionValues& values, const std::function<void(OptionValues&)>& settle) {
   RunSetup setup = begin_setup(values);
   open_data(values, setup, "", {});
   models::DataFacts facts = facts_of(values, setup.tokenizer.get());
   facts.labels = setup.data->labels();
-  setup.spec = models::spec_from_options(values, facts);
+  settle_model(values, setup, facts, settle);
   if (facts.task == data::Task::regression)
     setup.start = [spec = setup.spec, scores = setup.scores](engine::Weights& weights) {
       start_head(spec, scores, weights);
     };
-  open_computer(values, setup);
   finish_setup(values, setup);
   return setup;
 }
 
-RunSetup setup_without_data(const OptionValues& values) {
+RunSetup setup_without_data(OptionValues& values, const std::function<void(OptionValues&)>& settle) {
   RunSetup setup;
   setup.options = train::train_options(values);
   const auto tokenizer = values.has("tokenizer") ? open_tokenizer(values, "") : nullptr;
-  setup.spec = models::spec_from_options(values, facts_of(values, tokenizer.get()));
-  open_computer(values, setup);
+  settle_model(values, setup, facts_of(values, tokenizer.get()), settle);
+  const models::Spec& spec = models::common(setup.spec);
+  if (!values.given("task")) setup.assumed.emplace_back("task", values.text("task"));
+  if (!tokenizer) setup.assumed.emplace_back("vocabulary", fmt::format("{}", spec.vocabulary));
+  if (!values.given("seq")) setup.assumed.emplace_back("seq", values.canonical("seq"));
+  if (setup.options.task == data::Task::classify)
+    setup.assumed.emplace_back("labels", fmt::format("{}", spec.labels.size()));
   return setup;
 }
 

@@ -7,6 +7,7 @@
 
 #include "lib/data/label_kind.h"
 #include "lib/report/run/run_report.h"
+#include "lib/train/fit/fit.h"
 #include "lib/train/run_folder.h"
 #include "lib/tuning/path_choices.h"
 #include "models/architecture.h"
@@ -25,7 +26,12 @@ struct RunSetup {
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
   data::ScoreMoments scores;                       // regression: moments of the labels of `data`
   models::ModelSpec spec;
-  layers::ModelFactory factory;
+  layers::ModelFactory factory, student;  // student: the factory before a teacher was added
+  // The model of other options; null: options do not change the model.
+  std::function<models::ModelSpec(const OptionValues&)> spec_of;
+  std::function<void(OptionValues&)> settle;    // sets the defaults that follow from other options; may be null
+  std::optional<train::Fit> fit;                // of --fit
+  report::Facts assumed;                        // --dry-run: numbers that data would give
   std::unique_ptr<train::Teacher> teacher;      // may be null
   std::function<void(engine::Weights&)> start;  // sets the weights of a fresh run; none: random weights
   std::string source;                           // the folder of these weights; its other files are copied to the output
@@ -42,8 +48,8 @@ std::optional<std::string> recipe_to_resume(const OptionValues& values);
 // if it is, contains or is inside a path that the run reads.
 void settle_folder(OptionValues& values, RunSetup& setup);
 
-// Complete setup for pretrain.
-RunSetup set_up_run(OptionValues& values);
+// Complete setup for pretrain. `settle`: see RunSetup.
+RunSetup set_up_run(OptionValues& values, const std::function<void(OptionValues&)>& settle);
 
 // The steps of a setup: begin_setup opens folder and options and reads no data; open_data opens the data; finish_setup
 // makes the recipe text and needs spec and factory.
@@ -51,12 +57,14 @@ RunSetup begin_setup(OptionValues& values);
 // `tokenizer_folder`: used if --tokenizer is not given. `labels` empty: taken from the data.
 void open_data(const OptionValues& values, RunSetup& setup, const std::string& tokenizer_folder,
                const std::vector<std::string>& labels);
-void open_computer(const OptionValues& values, RunSetup& setup);  // opens machine and factory; needs spec
+// Opens the machine and makes the factory; needs spec. With --dry-run the machine only plans: a GPU may be missing, and
+// every --dtype is possible.
+void open_computer(const OptionValues& values, RunSetup& setup);
 void finish_setup(const OptionValues& values, RunSetup& setup);
 
 // Setup for --dry-run: the model of the options. Vocabulary and labels are those of the preset, or the vocabulary is
 // that of --tokenizer if it is given.
-RunSetup setup_without_data(const OptionValues& values);
+RunSetup setup_without_data(OptionValues& values, const std::function<void(OptionValues&)>& settle);
 
 // Options that the report header shows: all given options, and those that always matter.
 report::Facts settings_of(const OptionValues& values);

@@ -149,8 +149,9 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
   auto engine =
       std::make_unique<engine::Engine>(machine, teaching(models::factory_of(spec, machine.dtype), {.teaches = words}),
                                        engine::EngineOptions{.fetch_hidden = words || target == "hidden"});
+  if (!setup.student) setup.student = setup.factory;
   setup.factory =
-      teaching(setup.factory, distillation_of(values, words ? engine->model().vocabulary_decoder() : nullptr));
+      teaching(setup.student, distillation_of(values, words ? engine->model().vocabulary_decoder() : nullptr));
   const char* output = words                ? layers::teacher_decoder_input
                        : target == "logits" ? layers::teacher_logits
                        : target == "hidden" ? layers::teacher_hidden

@@ -11,9 +11,11 @@
 #include "lib/io/json_file.h"
 #include "lib/io/side_files.h"
 #include "lib/report/output/fit.h"
+#include "lib/report/run/explanation.h"
 #include "lib/report/run/plan_report.h"
 #include "lib/report/run/progress.h"
 #include "lib/report/run/runs_table.h"
+#include "tools/fitting.h"
 #include "tools/program.h"
 
 namespace comera::tools {
@@ -69,6 +71,9 @@ void print_head(const OptionValues& values, const RunSetup& setup, train::Traine
   const report::RunPlan plan{report::report_of(trainer.engine().model(), setup.folder), memory,
                              setup.options.batch * setup.options.accumulate * setup.options.length};
   log_lines(report::to_text(plan));
+  if (setup.fit)
+    log_lines(report::to_text(*setup.fit) + "\n" +
+              report::render(report::fit_table(*setup.fit), report::Format::table));
 }
 
 std::function<void(const Folder&)> copy_from(const std::string& source) {
@@ -80,7 +85,7 @@ std::function<void(const Folder&)> copy_from(const std::string& source) {
 }
 
 // `steps`: number of steps taken in this call.
-train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::int64_t& steps) {
+train::RunResult learn(const OptionValues& values, RunSetup& setup, std::int64_t& steps) {
   report::Progress progress;
   train::Trainer* trainer_here = nullptr;
   train::TrainCallbacks callbacks;
@@ -102,10 +107,31 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
                                   .skip_damaged = values.flag("override"),
                                   .teacher = setup.teacher.get(),
                                   .start = setup.start,
-                                  .side_files = copy_from(setup.source)};
+                                  .side_files = copy_from(setup.source),
+                                  .cheaper = [&](std::size_t bytes, std::size_t free) {
+                                    return train::next_cheaper(values, bytes, free, step_planner(setup));
+                                  }};
   train::Trainer trainer(inputs, setup.options, *setup.run, callbacks);
   trainer_here = &trainer;
   return trainer.run();
+}
+
+report::Explanation explain(const OptionValues& values, RunSetup& setup, const engine::Engine& engine) {
+  return {.assumed = setup.assumed,
+          .tensors = engine.tensors_at_peak(),
+          .policies = train::plan_choices(values, train::memory_policies(values), step_planner(setup)),
+          .current = train::current_choice(values)};
+}
+
+void print_explanation(const report::Explanation& explanation, const engine::MemoryTable& memory) {
+  std::string assumed;
+  for (const auto& [name, value] : explanation.assumed)
+    assumed += fmt::format("{}{} {}", assumed.empty() ? "assumed without data: " : ", ", name, value);
+  if (!assumed.empty()) print_out("\n" + report::wrap_for_stdout(assumed + "\n"));
+  for (const report::Table& table : {report::work_table(memory), report::tensors_table(explanation.tensors),
+                                     report::policies_table(explanation.policies, explanation.current)})
+    print_out("\n" + report::render_for_stdout(table));
+  print_out("\n" + report::wrap_for_stdout(report::notes(explanation.policies)));
 }
 
 }  // namespace
@@ -119,25 +145,31 @@ void add_run_options(OptionTable& table) {
   table.foreign_table("hashes").foreign_table("paths").foreign_table("files");
 }
 
-int plan_run(const OptionValues& values, const RunSetup& setup) {
+int plan_run(const OptionValues& values, RunSetup& setup) {
   const train::TrainOptions& options = setup.options;
-  engine::Engine engine(setup.open.machine, setup.factory, options.training_engine());
-  data::Batch batch = engine.model().planning_batch(options.batch, options.length, options.mask_probability);
-  if (setup.teacher) setup.teacher->plan(batch);
-  engine.plan_training(batch);
-  engine::MemoryTable memory = engine.memory_table(options.accumulate);
-  if (setup.teacher) setup.teacher->add_to(memory, options.accumulate);
-  const report::RunPlan plan{report::report_of(engine.model(), values.text("model")), memory,
+  StepEngine planned = plan_step(values, setup);
+  const report::RunPlan plan{report::report_of(planned.engine->model(), values.text("model")), planned.step.memory,
                              options.batch * options.accumulate * options.length};
-  if (values.flag("json"))
-    print_out(report::dump(report::to_json(plan)) + "\n");
-  else
-    print_out(report::wrap_for_stdout(report::to_text(plan)) + "\n" +
-              report::render_for_stdout(report::memory_by_place(plan.memory)));
+  std::optional<report::Explanation> explanation;
+  if (values.flag("explain")) explanation = explain(values, setup, *planned.engine);
+  if (values.flag("json")) {
+    report::Json json = report::to_json(plan);
+    if (explanation) report::add_to(json, plan.memory, *explanation);
+    if (setup.fit) report::add_to(json, *setup.fit);
+    print_out(report::dump(json) + "\n");
+    return 0;
+  }
+  print_out(report::wrap_for_stdout(report::to_text(plan)) + "\n" +
+            report::render_for_stdout(report::memory_by_place(plan.memory)));
+  if (explanation) print_explanation(*explanation, plan.memory);
+  if (setup.fit)
+    print_out("\n" + report::wrap_for_stdout(report::to_text(*setup.fit) + "\n") + "\n" +
+              report::render_for_stdout(report::fit_table(*setup.fit)) + "\n" +
+              report::wrap_for_stdout(report::notes(setup.fit->rows)));
   return 0;
 }
 
-int train_and_report(const OptionValues& values, const RunSetup& setup) {
+int train_and_report(const OptionValues& values, RunSetup setup) {
   const std::string& verb = values.table().verb();
   std::int64_t steps = 0;
   const StopAnswer answer("stopping after this step; again to quit now", false);

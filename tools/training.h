@@ -9,11 +9,11 @@ namespace comera::tools {
 // options.
 void add_run_options(OptionTable& table);
 
-// --dry-run: prints sizes, memory and FLOPs of a step and writes nothing. The setup needs spec, factory, machine,
-// options and, if there is one, the teacher.
-int plan_run(const OptionValues& values, const RunSetup& setup);
+// --dry-run: prints sizes, memory and FLOPs of a step and writes nothing; --explain adds the rest. The setup needs
+// spec, factory, machine, options and, if there is one, the teacher.
+int plan_run(const OptionValues& values, RunSetup& setup);
 
 // Trains, writes the report, and returns the exit code.
-int train_and_report(const OptionValues& values, const RunSetup& setup);
+int train_and_report(const OptionValues& values, RunSetup setup);
 
 }  // namespace comera::tools

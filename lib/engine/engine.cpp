@@ -171,6 +171,7 @@ void Engine::train_walk(layers::Walk& walk, const Batch& batch) {
 
 void Engine::finish_walk(layers::Walk& walk) {
   model().finish(walk, *sink_);
+  walk.update_begins();
   for (Parameter& parameter : model().parameters().all()) sink_->complete(walk, parameter);
   update_->run(walk, device_state_);
   sink_->release(walk);
@@ -357,6 +358,55 @@ std::vector<plan::OpCount> Engine::op_counts() const {
   return sums;
 }
 
+const plan::Plan* Engine::largest_plan() const {
+  const plan::Plan* largest = nullptr;
+  for (const auto& [key, plan] : plans_)
+    if (!largest || plan.bytes > largest->bytes) largest = &plan;
+  return largest;
+}
+
+void Engine::add_flops(MemoryTable& table, std::int64_t accumulate) const {
+  const plan::Plan* work = nullptr;
+  for (const auto& [key, plan] : plans_) {
+    const Phase phase = std::get<Phase>(key);
+    if (phase != Phase::train && phase != Phase::evaluate && phase != Phase::decode) {
+      table.flops += plan.flops();
+      if (phase == Phase::prepare) table.forward_flops += plan.flops();
+      if (phase == Phase::finish) table.backward_flops += plan.flops_before;
+    } else if ((phase == Phase::train) == options_.training() && (!work || plan.flops() > work->flops())) {
+      work = &plan;
+    }
+  }
+  if (!work) return;
+  const double forward = options_.training() ? work->flops_before : work->flops();
+  const auto times = static_cast<double>(accumulate);
+  table.flops += times * work->flops();
+  table.forward_flops += times * forward;
+  table.backward_flops += times * (work->flops() - forward);
+}
+
+std::vector<plan::PlannedTensor> Engine::tensors_at_peak() const {
+  std::vector<plan::PlannedTensor> tensors;
+  if (const plan::Plan* largest = largest_plan()) {
+    const int tick = largest->peak_tick();
+    for (const plan::PlannedTensor& tensor : largest->tensors)
+      if (tensor.first <= tick && tick <= tensor.last) tensors.push_back(tensor);
+  }
+  Model& model = weights_->model();
+  std::vector<const plan::Slab*> slabs{&model.parameters().slab(), &weights_->state_slab(), &model.factors(),
+                                       &model.cast_weights().copies()};
+  if (options_.training()) slabs.push_back(&model.step_gradients());
+  for (const plan::Slab* slab : slabs)
+    for (const plan::Slab::Item& item : slab->items())
+      tensors.push_back({.name = item.name,
+                         .shape = item.shape,
+                         .dtype = item.dtype,
+                         .category = item.category,
+                         .bytes = item.bytes});
+  std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return tensors;
+}
+
 MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   MemoryTable table;
   Model& model = weights_->model();
@@ -379,18 +429,8 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   if (cache_) table.add("cache", cache_->slab().bytes_by_category(), tensors(cache_->slab()));
   if (options_.training())
     table.add("gradients", model.step_gradients().bytes_by_category(), tensors(model.step_gradients()));
-  const plan::Plan *largest = nullptr, *work = nullptr;
-  for (const auto& [key, plan] : plans_) {
-    if (!largest || plan.bytes > largest->bytes) largest = &plan;
-    const Phase phase = std::get<Phase>(key);
-    if (phase != Phase::train && phase != Phase::evaluate && phase != Phase::decode) {
-      table.flops += plan.flops();
-    } else if ((phase == Phase::train) == options_.training() && (!work || plan.flops() > work->flops())) {
-      work = &plan;
-    }
-  }
-  if (largest) table.add(*largest);
-  if (work) table.flops += static_cast<double>(accumulate) * work->flops();
+  if (const plan::Plan* largest = largest_plan()) table.add(*largest);
+  add_flops(table, accumulate);
   std::stable_sort(table.rows.begin(), table.rows.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return table;

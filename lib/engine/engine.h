@@ -68,6 +68,8 @@ class Engine {
   void plan_evaluation(const Batch& batch);
   // Memory of all plans so far. `accumulate` is for the FLOPs: micro-batches per step, each at the largest shape.
   MemoryTable memory_table(std::int64_t accumulate = 1) const;
+  // All tensors in memory at the peak of the largest plan, largest first. Those of plans have lifetimes.
+  std::vector<plan::PlannedTensor> tensors_at_peak() const;
   // Calls and FLOPs of one training step with one micro-batch, by op, over all its walks.
   std::vector<plan::OpCount> op_counts() const;
   // Without the memory of the driver, which is known once graphs were recorded.
@@ -143,6 +145,8 @@ class Engine {
   void micro_step(const Batch& part);
   void finish_step();
   std::size_t input_bytes() const;
+  const plan::Plan* largest_plan() const;  // null without plans
+  void add_flops(MemoryTable& table, std::int64_t accumulate) const;
   std::size_t step_bytes() const { return slabs_bytes() + region_bytes_; }
   std::size_t slabs_bytes() const;
   DeviceBlock::Layout block_layout() const;

@@ -22,6 +22,8 @@ struct MemoryTable {
   plan::BytesByCategory bytes{};  // memory.{weights, gradients, optimizer, saved, scratch}
   std::size_t peak = 0;           // of all arenas together
   double flops = 0;               // of one optimiser step at the planned shapes
+  double forward_flops = 0;       // of these, the forwards and the merging of cores
+  double backward_flops = 0;      // ... the backwards with what they compute again; the rest is the update
 
   std::size_t of(plan::Category category) const { return bytes[static_cast<int>(category)]; }
   void add(const std::string& group, const plan::BytesByCategory& slab, int tensors);

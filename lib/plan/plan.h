@@ -61,6 +61,7 @@ class Plan {
   int ticks = 0;
   std::size_t bytes = 0;        // of the arena
   std::size_t input_bytes = 0;  // of the inputs (lib/plan/inputs.h) that a device receives with the walk
+  double flops_before = 0;      // of the calls before Walk::backward_begins() or update_begins()
 
   // Assigns every tensor an offset. Tensors whose lifetimes overlap never share memory. Without `overlay` every tensor
   // has its own memory.

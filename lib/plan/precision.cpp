@@ -21,6 +21,18 @@ constexpr Precision all[] = {{"fp32", 0, DType::f32, false, false},
                              {"bf16", 80, DType::bf16, false, false},
                              {"fp8", 89, DType::bf16, false, true}};
 
+const Precision& precision_named(const std::string& name) {
+  const auto* const found =
+      std::find_if(std::begin(all), std::end(all), [&](const Precision& precision) { return precision.name == name; });
+  if (found == std::end(all)) fail_input("[device] --dtype {}: want one of {}", name, fmt::join(precisions(), ", "));
+  return *found;
+}
+
+void assign(Machine& machine, const Precision& precision) {
+  machine.dtype = precision.dtype;
+  machine.tf32 = precision.tf32, machine.fp8 = precision.fp8;
+}
+
 }  // namespace
 
 std::vector<std::string> precisions() {
@@ -30,19 +42,18 @@ std::vector<std::string> precisions() {
 }
 
 void set_precision(Machine& machine, const std::string& name, const kernels::CudaDevice* gpu) {
-  const auto* const found =
-      std::find_if(std::begin(all), std::end(all), [&](const Precision& precision) { return precision.name == name; });
-  if (found == std::end(all)) fail_input("[device] --dtype {}: want one of {}", name, fmt::join(precisions(), ", "));
-  if (found->least > 0 && !gpu)
+  const Precision& found = precision_named(name);
+  if (found.least > 0 && !gpu)
     fail_input("[device] --dtype {} needs a GPU: --device {} computes in fp32; add --device cuda, or leave out --dtype",
                name, machine.backend->name);
-  if (gpu && 10 * gpu->major + gpu->minor < found->least)
+  if (gpu && 10 * gpu->major + gpu->minor < found.least)
     fail_input(
         "[device] --dtype {}: {} of compute capability {}.{} lacks it, GPUs of {}.{} or newer have it; use another "
         "GPU, or --dtype fp32",
-        name, gpu->name, gpu->major, gpu->minor, found->least / 10, found->least % 10);
-  machine.dtype = found->dtype;
-  machine.tf32 = found->tf32, machine.fp8 = found->fp8;
+        name, gpu->name, gpu->major, gpu->minor, found.least / 10, found.least % 10);
+  assign(machine, found);
 }
+
+void set_planned_precision(Machine& machine, const std::string& name) { assign(machine, precision_named(name)); }
 
 }  // namespace comera::plan

@@ -17,5 +17,7 @@ std::vector<std::string> precisions();  // names of all precisions
 // Configures the machine for this precision. Throws InputError in one sentence if it is not supported. `gpu`: the GPU
 // of the machine's backend; null: the host.
 void set_precision(Machine& machine, const std::string& name, const kernels::CudaDevice* gpu);
+// The same for a machine that only plans and therefore supports every precision.
+void set_planned_precision(Machine& machine, const std::string& name);
 
 }  // namespace comera::plan

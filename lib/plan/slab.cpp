@@ -1,8 +1,8 @@
 #include "lib/plan/slab.h"
 
-#include <utility>
+#include <fmt/format.h>
 
-#include "lib/core/error.h"
+#include <utility>
 
 namespace comera::plan {
 
@@ -10,10 +10,9 @@ Arena::Arena(const kernels::Backend& backend, std::size_t bytes, const char* wha
   if (bytes == 0) return;
   data_ = backend.memory.allocate(bytes);
   if (!data_)
-    fail_run(
-        "[memory] {} needs {:.1f} MiB on {} and there is not enough; use a smaller --batch or --seq, or --activations "
-        "block",
-        what, static_cast<double>(bytes) / (1 << 20), backend.name);
+    throw OutOfMemory(fmt::format("[memory] {} needs {:.1f} MiB on {} and there is not enough", what,
+                                  static_cast<double>(bytes) / (1 << 20), backend.name),
+                      "use a smaller --batch or --seq");
 }
 
 Arena::Arena(Arena&& other) noexcept

@@ -5,15 +5,27 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "lib/core/error.h"
 #include "lib/plan/plan.h"
 
 namespace comera::plan {
+
+// An allocation failed.
+class OutOfMemory : public RunError {
+ public:
+  OutOfMemory(std::string missing, const char* advice)
+      : RunError(missing + "; " + advice), missing_(std::move(missing)) {}
+  const std::string& missing() const { return missing_; }  // the message without advice
+
+ private:
+  std::string missing_;
+};
 
 // A block of device memory, freed by the destructor.
 class Arena {
  public:
   Arena() = default;
-  // Throws RunError with the size if there is not enough memory.
+  // Throws OutOfMemory with the size if there is not enough memory.
   Arena(const kernels::Backend& backend, std::size_t bytes, const char* what);
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;

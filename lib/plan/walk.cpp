@@ -99,8 +99,13 @@ void Walk::poison_if_unused(const Tensor& tensor) {
     std::memset(tensor.data, 0xff, tensor.bytes());  // NaN in f32, f64 and complex
 }
 
+void Walk::update_begins() {
+  if (recording()) recorded_->flops_before = recorded_->flops();
+}
+
 void Walk::backward_begins() {
   if (!recording()) return;
+  recorded_->flops_before = recorded_->flops();
   for (std::size_t i = 0; i < uses_.size(); ++i)
     if (uses_[i] > 0 && recorded_->tensors[i].category == Category::scratch)
       recorded_->tensors[i].category = Category::saved;

@@ -58,6 +58,8 @@ class Walk {
   void drop(Tensor& tensor);  // empties the handle; a tensor that the plan does not own is only emptied
   // Labels tensors of the forward that are still alive as saved. Called when the backward begins.
   void backward_begins();
+  // Separates the FLOPs of the gradients from those of the update, which follow.
+  void update_begins();
   // Ends the walk. A recording lays out its plan. All tensors must have been dropped.
   void end();
 

@@ -51,6 +51,7 @@ void Teacher::add_to(MemoryTable& table, std::int64_t passes) const {
   for (MemoryTable::Row& row : table.rows)
     if (row.group == "teacher") row.tensors = static_cast<int>(engine_->model().parameters().all().size());
   table.flops += own.flops;
+  table.forward_flops += own.flops;
 }
 
 }  // namespace comera::train

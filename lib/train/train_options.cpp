@@ -251,7 +251,12 @@ std::vector<Option> run_options() {
           row(g, "override", OptionType::flag, "",
               "resume although options or data changed, or from the last intact checkpoint if the newest is damaged")),
       only_here(row(g, "force", OptionType::flag, "", "replace the run that is in the output folder")),
-      only_here(row(g, "dry-run", OptionType::flag, "", "print sizes, memory and FLOPs; write nothing"))};
+      only_here(row(g, "dry-run", OptionType::flag, "", "print sizes, memory and FLOPs; write nothing")),
+      only_here(row(g, "explain", OptionType::flag, "",
+                    "with --dry-run: FLOPs by part of the step, the largest tensors and all policies")),
+      only_here(row(g, "fit", OptionType::size, "",
+                    "keep the planned memory below this: chooses --activations, --optimizer and the micro-batch (with "
+                    "--accumulate) where they are not given"))};
   rows[0].synonyms = {"save-steps", "checkpoint-every", "save-interval"};
   rows[1].synonyms = {"save-total-limit"};
   rows[2].synonyms = {"output-dir", "out", "out-dir", "save-to"};
@@ -284,6 +289,8 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
 }
 
 TrainOptions train_options(const OptionValues& values) {
+  if (values.flag("explain") && !values.flag("dry-run"))
+    fail_input("[{}] --explain is for plans; add --dry-run", values.table().verb());
   TrainOptions options;
   options.task = task_of(values);
   options.batch = values.integer("batch");

@@ -16,7 +16,7 @@ namespace comera::train {
 std::vector<Option> data_options();
 std::vector<Option> training_options();  // steps, learning rates, schedule, evaluation, early stopping
 std::vector<Option> rank_options();      // thresholds, weights and targets of the two stages
-std::vector<Option> run_options();       // --save-every, --keep, --resume, --override, --force, --output, --dry-run
+std::vector<Option> run_options();  // --save-every, --keep, --resume, --override, --force, --output, --dry-run, ...
 
 enum class Metric : std::uint8_t { accuracy, loss, spearman };
 

@@ -95,27 +95,18 @@ void Trainer::refuse_what_does_not_fit() const {
       planned_peak_ <= free)
     return;
   fail_input("[memory] the run needs {} on {} {}, where {} of {} are free; {}", format_bytes(planned_peak_),
-             backend.name, backend.variant, format_bytes(free), format_bytes(total), what_fits(free));
+             backend.name, backend.variant, format_bytes(free), format_bytes(total), cheaper(free));
 }
 
-std::string Trainer::what_fits(std::size_t free) const {
-  engine::EngineOptions options = options_.training_engine();
-  Machine machine = inputs_.machine;
-  machine.paths = nullptr;  // skips path measurements, because this plan will not be run
-  const auto fits = [&](std::int64_t batch) {
-    Engine engine(machine, inputs_.factory, options, state_.rank_table);
-    engine.plan_training(engine.model().planning_batch(batch, loader_->longest(), options_.mask_probability));
-    return engine.planned_bytes() <= free;
-  };
-  options.recompute = layers::Recompute::block;
-  if (options_.engine.recompute != layers::Recompute::block && fits(options_.batch))
-    return "with --activations block it fits";
-  options.recompute = options_.engine.recompute;
-  for (std::int64_t batch = options_.batch / 2; batch > 0; batch /= 2)
-    if (fits(batch))
-      return fmt::format("--batch {} fits (--accumulate {} keeps the step the same)", batch,
-                         options_.accumulate * options_.batch / batch);
-  return "use a smaller model, or a GPU with more memory";
+std::string Trainer::cheaper(std::size_t free) const {
+  return inputs_.cheaper ? inputs_.cheaper(planned_peak_, free) : "use a smaller model or a smaller batch";
+}
+
+void Trainer::allocate() try {
+  engine_->allocate();
+  if (inputs_.teacher) inputs_.teacher->allocate();
+} catch (const plan::OutOfMemory& error) {
+  fail_run("{}; the run needs {} by plan; {}", error.missing(), format_bytes(planned_peak_), cheaper(0));
 }
 
 MemoryTable Trainer::memory_table() const {
@@ -154,8 +145,7 @@ void Trainer::begin() {
   if (callbacks_.start) callbacks_.start(memory_table());
   if (!inputs_.machine.backend->device.free_bytes)
     meter_ = MemoryMeter();  // excludes host memory of data and readers from the step's peak
-  engine_->allocate();
-  if (inputs_.teacher) inputs_.teacher->allocate();
+  allocate();
   if (!fresh) {
     take_up();
   } else {

@@ -26,6 +26,8 @@ struct TrainInputs {
   std::function<void(Weights&)> start = {};        // fills the random weights of a fresh run; null: they stay random
   // Writes further files of the source model into the folder of a fresh run.
   std::function<void(const Folder& folder)> side_files = {};
+  // Names the settings that a run without enough memory may use. `bytes`: its plan; `free`: of the device, 0: unknown.
+  std::function<std::string(std::size_t bytes, std::size_t free)> cheaper = {};
 };
 
 struct TrainCallbacks {
@@ -69,7 +71,8 @@ class Trainer {
   void resolve_stages();
   void plan_memory();
   void refuse_what_does_not_fit() const;
-  std::string what_fits(std::size_t free) const;
+  std::string cheaper(std::size_t free) const;
+  void allocate();
   // The teacher for dev evaluations. Language models have none there, so that dev loss and perplexity measure the text
   // alone.
   Teacher* dev_teacher() const { return predicts_words(options_.task) ? nullptr : inputs_.teacher; }

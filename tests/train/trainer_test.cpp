@@ -233,10 +233,28 @@ TEST_CASE("a run that does not fit on a device is refused before the folder is c
   const std::size_t needed = job.run(folder / "fits").planned_peak;
   room = needed;
   job.options.batch = 1 << 14;
-  CHECK_THROWS_WITH(job.run(folder / "new"), Catch::Contains("needs") && Catch::Contains("fits"));
-  room = 100;
+  std::size_t planned = 0, free = 0;
+  job.cheaper = [&](std::size_t bytes, std::size_t room) {
+    planned = bytes, free = room;
+    return std::string("use int8");
+  };
+  CHECK_THROWS_WITH(job.run(folder / "new"), Catch::Contains("needs") && Catch::EndsWith("use int8"));
+  CHECK(planned > needed);
+  CHECK(free == needed);
+  job.cheaper = {};
   CHECK_THROWS_WITH(job.run(folder / "new"), Catch::Contains("a smaller model"));
   CHECK_FALSE(path_exists(folder / "new"));
+}
+
+TEST_CASE("a run whose memory cannot be allocated fails with its plan and with settings that need less") {
+  TestFolder folder;
+  static kernels::Backend full = kernels::reference_backend();
+  full.memory.allocate = [](std::size_t) -> void* { return nullptr; };
+  Job job;
+  job.machine = {&full, DType::f32, nullptr};
+  job.cheaper = [](std::size_t, std::size_t free) { return fmt::format("free {}", free); };
+  CHECK_THROWS_WITH(job.run(folder / "new"), Catch::Contains("there is not enough; the run needs") &&
+                                                 Catch::Contains("by plan") && Catch::EndsWith("free 0"));
 }
 
 TEST_CASE("a run killed at any write, fsync or rename resumes to the same bytes") {

@@ -8,6 +8,7 @@
 #include "lib/io/file_kind.h"
 #include "lib/io/tt_format.h"
 #include "models/model_options.h"
+#include "tools/fitting.h"
 #include "tools/regression.h"
 #include "tools/stored_model.h"
 #include "tools/teaching.h"
@@ -210,6 +211,7 @@ RunSetup set_up(OptionValues& values) {
     if (fresh) start_head(spec, scores, weights);
   };
   add_teacher(values, setup);
+  settle_fit(values, setup);
   finish_setup(values, setup);
   return setup;
 }
@@ -227,7 +229,7 @@ std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& se
   return known.empty() ? std::vector<std::string>{"0", "1"} : known;
 }
 
-RunSetup set_up_dry(const OptionValues& values) {
+RunSetup set_up_dry(OptionValues& values) {
   RunSetup setup;
   setup.options = train::train_options(values);
   bool fresh = false;
@@ -236,6 +238,8 @@ RunSetup set_up_dry(const OptionValues& values) {
   check_lengths(values, setup.spec, *setup.tokenizer);
   open_student(values, setup, fresh);
   add_teacher(values, setup);
+  if (!values.given("seq")) setup.assumed.emplace_back("seq", values.canonical("seq"));
+  settle_fit(values, setup);
   return setup;
 }
 
@@ -263,7 +267,10 @@ OptionTable finetune_table() {
 int run_finetune(const OptionValues& given) {
   OptionValues values = given;
   settle(values);
-  if (values.flag("dry-run")) return plan_run(values, set_up_dry(values));
+  if (values.flag("dry-run")) {
+    RunSetup setup = set_up_dry(values);
+    return plan_run(values, setup);
+  }
   return train_and_report(values, set_up(values));
 }
 

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.h"
 #include "models/model_options.h"
+#include "models/presets.h"
 #include "tools/regression.h"
 #include "tools/training.h"
 #include "tools/verbs.h"
@@ -32,13 +33,29 @@ void settle_rate(OptionValues& values) {
     values.set("lr", values.text("form") == "dense" ? dense_rate : chain_rate, OptionSource::fallback);
 }
 
+// --form auto is for --fit.
+std::vector<Option> model_options() {
+  std::vector<Option> rows = models::model_options();
+  for (Option& option : rows)
+    if (option.name == "form") option.choices.emplace_back("auto"), option.help += "; auto: --fit chooses it";
+  return rows;
+}
+
+// The plan of a decoder without data assumes its only task.
+data::Task task_without_word(const OptionValues& values) {
+  const bool plans = values.flag("dry-run") && !values.has("data");
+  if (plans && std::holds_alternative<models::DecoderSpec>(models::find_preset(values.text("model")).spec))
+    return data::Task::clm;
+  return task_of_labels(values, {});
+}
+
 }  // namespace
 
 OptionTable pretrain_table() {
   OptionTable table("pretrain",
                     "train a model in tensor-train form; with a target size, ranks are cut by a schedule until the "
                     "model has that size");
-  table.add(train::data_options()).add(models::model_options()).add(training_options()).add(train::rank_options());
+  table.add(train::data_options()).add(model_options()).add(training_options()).add(train::rank_options());
   add_run_options(table);
   table.synonyms({"train", "training", "learn", "fit"});
   table.common({"task", "data", "dev", "text", "label", "tokenizer", "model", "rank", "steps", "output"});
@@ -56,9 +73,12 @@ int run_pretrain(const OptionValues& given) {
   if (values.text("task") == "embed")
     fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");
   if (!values.given("task") && !recipe_to_resume(values))
-    values.set("task", data::name_of(task_of_labels(values, {})), OptionSource::fallback);
-  if (values.flag("dry-run")) return plan_run(values, setup_without_data(values));
-  return train_and_report(values, set_up_run(values));
+    values.set("task", data::name_of(task_without_word(values)), OptionSource::fallback);
+  if (values.flag("dry-run")) {
+    RunSetup setup = setup_without_data(values, settle_rate);
+    return plan_run(values, setup);
+  }
+  return train_and_report(values, set_up_run(values, settle_rate));
 }
 
 }  // namespace comera::tools

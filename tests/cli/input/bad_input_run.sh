@@ -20,7 +20,7 @@ option "--lr: expected a number, got 'nan'" --lr nan
 option '--max-time is a time, but 8 came; write for example 90s, 20m or 8h' --max-time 8
 option "--save-every: expected steps .*, got '20q'" --save-every 20q
 option "--target-size: expected a size such as 4096, 1\.5MB or 2GiB, got '1XB'" --target-size 1XB
-option "--form: 'ttt' is none of dense, tt, lowrank; did you mean tt" --form ttt
+option "--form: 'ttt' is none of dense, tt, lowrank, auto; did you mean tt" --form ttt
 option "--isa: 'v9' is none of" --isa v9
 option '--steps and --epochs exclude each other' --epochs 2
 option '--target-ratio, --target-size and --target-fraction exclude each other' --target-ratio 4 --target-fraction 0.5

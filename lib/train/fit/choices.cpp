@@ -1,0 +1,121 @@
+#include "lib/train/fit/choices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace comera::train {
+namespace {
+
+struct Means {
+  const char* activations;
+  const char* optimizer;
+  bool splits;  // the batch into micro-batches too
+};
+
+// A cheaper method is a further line at its place. For models without weights for 8-bit moments the last two have
+// AdamW in 32 bits. act2bit is in no line: it saves what `cheap` saves exactly.
+constexpr Means order[] = {{.activations = "keep", .optimizer = "adamw", .splits = false},
+                           {.activations = "cheap", .optimizer = "adamw", .splits = false},
+                           {.activations = "cheap", .optimizer = "adamw", .splits = true},
+                           {.activations = "cheap,int8", .optimizer = "adamw", .splits = true},
+                           {.activations = "block", .optimizer = "adamw", .splits = true},
+                           {.activations = "block,int8", .optimizer = "adamw", .splits = true},
+                           {.activations = "block,int8", .optimizer = "adamw8bit", .splits = true},
+                           {.activations = "block,int4", .optimizer = "adamw8bit", .splits = true},
+                           {.activations = "block,int4", .optimizer = "adamw", .splits = true},
+                           {.activations = "block,compact,int4", .optimizer = "adamw8bit", .splits = true},
+                           {.activations = "block,compact,int4", .optimizer = "adamw", .splits = true}};
+
+constexpr std::int64_t least_rank = 4;
+
+// Sizes of micro-batches that make up `whole`, largest first.
+std::vector<std::int64_t> divisors(std::int64_t whole) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = whole; size > 0; --size)
+    if (whole % size == 0) sizes.push_back(size);
+  return sizes;
+}
+
+std::vector<MemoryChoice> forms(const OptionValues& values, const RankCeiling& ceiling) {
+  if (!values.table().find("form") || values.text("form") != "auto") return {MemoryChoice()};
+  std::vector<MemoryChoice> choices{{.form = "dense"}};
+  for (std::int64_t part = 1; part == 1 || ceiling.rank / part >= least_rank; part *= 2)
+    choices.push_back({.form = "tt",
+                       .rank = ceiling.rank / part,
+                       .embedding_rank = std::max<std::int64_t>(ceiling.embedding_rank / part, 1)});
+  return choices;
+}
+
+void add_new(std::vector<MemoryChoice>& choices, const MemoryChoice& choice) {
+  if (std::find(choices.begin(), choices.end(), choice) == choices.end()) choices.push_back(choice);
+}
+
+std::string activations_of(const OptionValues& values) {
+  const std::string words = values.canonical("activations");
+  return words.empty() ? "keep" : words;
+}
+
+}  // namespace
+
+std::vector<MemoryChoice> memory_choices(const OptionValues& values, FreeOptions free, const RankCeiling& ceiling) {
+  const auto fixed = [&](const char* name) { return free == FreeOptions::open && values.given(name); };
+  const std::int64_t now = values.integer("batch"), whole = now * values.integer("accumulate");
+  const std::vector<std::int64_t> sizes = divisors(whole);
+  std::vector<MemoryChoice> choices;
+  for (MemoryChoice choice : forms(values, ceiling))
+    for (const Means& means : order) {
+      choice.activations = fixed("activations") ? activations_of(values) : means.activations;
+      choice.optimizer = fixed("optimizer") ? values.text("optimizer") : means.optimizer;
+      for (const std::int64_t size : sizes) {
+        if (size > now || (size < now && !means.splits)) continue;
+        choice.batch = size, choice.accumulate = whole / size;
+        add_new(choices, choice);
+      }
+    }
+  return choices;
+}
+
+std::vector<MemoryChoice> memory_policies(const OptionValues& values) {
+  std::vector<MemoryChoice> choices;
+  for (const Means& means : order)
+    add_new(choices, {.activations = means.activations,
+                      .optimizer = means.optimizer,
+                      .batch = values.integer("batch"),
+                      .accumulate = values.integer("accumulate")});
+  return choices;
+}
+
+MemoryChoice current_choice(const OptionValues& values) {
+  return {.activations = activations_of(values),
+          .optimizer = values.text("optimizer"),
+          .batch = values.integer("batch"),
+          .accumulate = values.integer("accumulate")};
+}
+
+void apply(const MemoryChoice& choice, OptionValues& values) {
+  const auto set = [&](const char* name, const auto& value) { values.set(name, fmt::format("{}", value)); };
+  if (!choice.form.empty()) set("form", choice.form);
+  if (choice.rank > 0) set("rank", choice.rank);
+  if (choice.embedding_rank > 0) set("embedding-rank", choice.embedding_rank);
+  set("activations", choice.activations);
+  set("optimizer", choice.optimizer);
+  set("batch", choice.batch);
+  set("accumulate", choice.accumulate);
+}
+
+std::string difference(const MemoryChoice& choice, const MemoryChoice& from) {
+  std::string words;
+  const auto add = [&](const char* name, const auto& value, bool differs) {
+    if (differs) words += fmt::format("{}--{} {}", words.empty() ? "" : " ", name, value);
+  };
+  add("form", choice.form, choice.form != from.form);
+  add("rank", choice.rank, choice.rank != from.rank);
+  add("activations", choice.activations, choice.activations != from.activations);
+  add("optimizer", choice.optimizer, choice.optimizer != from.optimizer);
+  add("batch", choice.batch, choice.batch != from.batch);
+  add("accumulate", choice.accumulate, choice.accumulate != from.accumulate);
+  return words;
+}
+
+}  // namespace comera::train

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# --dry-run --explain plans without data and device; --fit chooses settings below a figure, keeps the measured memory
+# near the plan, and writes ordinary options into the recipe, so that a resume chooses nothing.
+. "$(dirname "$0")/../expect.sh"
+# shellcheck source=../tiny_task.sh
+. "$tests/cli/tiny_task.sh" || exit 1
+
+run "$COMERA" pretrain --model llama-6m --dry-run --explain --batch 8 --json
+expect_exit 0
+expect_no_err
+expect_json "d['assumed'] == {'task': 'clm', 'vocabulary': '4096', 'seq': '128'}"
+expect_json "abs(sum(d['flops'].values()) - d['flops_per_step']) < 1 and d['flops']['backward'] > d['flops']['forward'] \
+    > d['flops']['update'] > 0"
+expect_json "d['largest_tensors'][0] == {'name': 'head.logits', 'shape': [1024, 2048], 'dtype': 'f32', \
+    'kind': 'scratch', 'bytes': 8 << 20}"
+expect_json "[p['activations'] for p in d['policies'] if p['verdict'] == 'this plan'] == ['keep'] \
+    and d['policies'][0]['bytes'] > d['policies'][1]['bytes'] > d['policies'][2]['bytes'] \
+    and max(p.get('work') or 0 for p in d['policies']) > 1.05"
+float=$(python3 -c "import json; print(json.load(open('.out'))['memory']['saved'])")
+run "$COMERA" pretrain --model llama-6m --dry-run --explain --batch 8
+expect_exit 0
+expect_out '^assumed without data: task clm, vocabulary 4096, seq 128$'
+expect_out '^this plan +keep +adamw '
+expect_out '^not possible: .*no dense linear weight'
+
+run "$COMERA" pretrain "${tiny[@]}" --explain -o new
+expect_refused '--explain is for plans; add --dry-run'
+
+# A plan needs no machine that can run it.
+for device in cpu cuda; do
+  run "$COMERA" pretrain --model llama-6m --dry-run --batch 8 --dtype bf16 --device $device --json
+  expect_exit 0
+  expect_json "$float * .49 < d['memory']['saved'] < $float * .51"
+done
+run "$COMERA" pretrain "${tiny[@]}" --dtype bf16 -o new
+expect_refused '--dtype bf16 needs a GPU'
+run "$COMERA" pretrain --model llama-6m --dry-run --device cuda:x
+expect_refused 'want cuda or cuda:N'
+
+# As the figure falls, the choice moves down the documented order. Figures lie just above the least plan of each row.
+run "$COMERA" pretrain --model llama-6m --form dense --batch 8 --dry-run --fit 1TiB --json
+expect_exit 0
+cp .out all.json
+python3 - >figures <<'PY'
+import json
+least, seen = 1 << 60, set()
+for row in json.load(open("all.json"))["fit"]["choices"]:
+    key = (row["activations"], row["optimizer"])
+    if row.get("bytes") and row["bytes"] < least:
+        least = row["bytes"]
+        print(least + 1, *key, row["batch"], row["accumulate"])
+        seen.add(key)
+assert len(seen) >= 6, seen
+PY
+while read -r figure activations optimizer batch accumulate; do
+  run "$COMERA" pretrain --model llama-6m --form dense --batch 8 --dry-run --fit "$figure" --json
+  expect_exit 0
+  expect_json "d['fit']['choices'][d['fit']['chosen']]['activations'] == '$activations' \
+      and d['fit']['choices'][d['fit']['chosen']]['optimizer'] == '$optimizer' \
+      and d['fit']['choices'][d['fit']['chosen']]['batch'] == $batch and $batch * $accumulate == 8 \
+      and d['memory']['peak'] < $figure"
+done <figures
+read -r least _ < <(tail -n 1 figures)
+run "$COMERA" pretrain --model llama-6m --form dense --batch 8 --dry-run --fit $((least - 1))
+expect_refused "\[pretrain\] --fit .* at least .* are needed, by --activations block,compact,int4 --optimizer adamw8bit --batch \
+1 --accumulate 8 \(weights .*the largest part is"
+run "$COMERA" pretrain --model llama-6m --form auto --batch 8 --dry-run --fit $((least / 2)) --json
+expect_exit 0
+expect_json "d['fit']['choices'][d['fit']['chosen']]['form'] == 'tt' and d['memory']['peak'] < $least / 2"
+run "$COMERA" pretrain --model llama-6m --form auto --dry-run
+expect_refused '--form auto is chosen by --fit SIZE'
+run "$COMERA" pretrain --model llama-6m --form dense --batch 8 --activations int8 --dry-run --fit 1TiB --json
+expect_json "all(row['activations'] == 'int8' for row in d['fit']['choices'])"
+
+# Runs: the measured peak stays near the plan, the recipe has ordinary options, a resume chooses nothing.
+python3 - <<'PY'
+import random
+random.seed(3)
+words = "red green blue round square and".split()
+open("long.txt", "w").write("\n".join(" ".join(random.choice(words) for _ in range(60)) for _ in range(400)))
+PY
+llama=(--model llama-6m --task clm --form dense --layers 3 --data long.txt --tokenizer vocab.txt --seq 128 --batch 8
+  --steps 4 --save-every 2 --quiet)
+run "$COMERA" pretrain "${llama[@]}" --dry-run --fit 1TiB --json
+cp .out all.json
+python3 - >figures <<'PY'
+import json
+last = {}
+for row in json.load(open("all.json"))["fit"]["choices"]:
+    last.setdefault((row["activations"], row["optimizer"]), row["bytes"])
+print(*sorted(set(last.values()), reverse=True), sep="\n")
+PY
+while read -r bytes; do
+  figure=$((bytes + (2 << 20))) # documents in the readers are planned with data alone
+  rm -rf run
+  run "$COMERA" pretrain "${llama[@]}" --fit $figure -o run --json
+  expect_exit 0
+  expect_json "d['memory']['planned_peak'] < $figure \
+      and d['memory']['measured_peak'] <= 1.03 * d['memory']['planned_peak'] + (8 << 20)"
+done <figures
+grep -q '^activations = ' run/recipe.toml || fail "the recipe names the policy"
+grep -q '^accumulate = ' run/recipe.toml || fail "the recipe names the micro-batches"
+grep -qE '^(# )?fit ' run/recipe.toml && fail "the recipe has no second choice"
+cp -r run again
+rm -r again/checkpoints/step-00000004 again/model.safetensors
+run "$COMERA" pretrain --resume again
+expect_exit 0
+expect_same_bytes run/model.safetensors again/model.safetensors
+rm -r again/checkpoints/step-00000004 again/model.safetensors
+run "$COMERA" pretrain "${llama[@]}" --fit "$figure" -o again --resume
+expect_exit 0
+expect_same_bytes run/model.safetensors again/model.safetensors
+
+# finetune chooses too.
+run "$COMERA" finetune run --data long.txt --seq 128 --batch 8 --dry-run --explain --fit 1TiB --json
+expect_exit 0
+expect_json "d['fit']['chosen'] == 0 and d['policies'] and d['assumed'] == {}"
+run "$COMERA" finetune run --data long.txt --seq 128 --batch 8 --steps 2 --fit 1MiB -o tuned
+expect_refused '\[finetune\] --fit 1.00 MiB: at least'
+expect_no_file tuned
+
+run "$COMERA" finetune run --teacher run --data long.txt --seq 128 --batch 8 --dry-run --fit 1TiB --json
+expect_exit 0
+expect_json "all(b['bytes'] < a['bytes'] for a, b in zip(d['fit']['choices'][1:], d['fit']['choices'][2:5]))"
+run "$COMERA" finetune run --teacher run --data long.txt --seq 128 --batch 8 --steps 2 --fit 1TiB --quiet -o taught --json
+expect_exit 0
+expect_json "d['memory']['measured_peak'] <= 1.03 * d['memory']['planned_peak'] + (8 << 20)"
+
+# A run without memory names the next cheaper choice with its plan.
+last="pretrain with ulimit -v"
+(ulimit -v 1000000 && exec "$COMERA" pretrain --model llama-6m --task clm --form dense --threads 1 --data long.txt \
+  --tokenizer vocab.txt --seq 128 --batch 128 --steps 1 --quiet -o large >.out 2>.err)
+code=$?
+expect_exit 1
+expect_err 'there is not enough; the run needs [0-9.]+ GiB by plan; --activations cheap needs [0-9.]+ [MG]iB by plan'
+finish
