@@ -46,6 +46,8 @@ void return_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, large);
 }
 
+void trim_freed_memory() { malloc_trim(0); }
+
 std::string cpu_name() {
   const std::string name = cpu_info("model name");
   return name.empty() ? "unknown processor" : name;

@@ -15,6 +15,8 @@ void reset_peak_memory();        // sets the peak to the current value, if the k
 // as memory of a run. Every large block is then a new mapping, so do not use this for work that allocates in inner
 // loops.
 void return_freed_memory();
+// Returns the pages of freed blocks to the system now, in the heaps of all threads. Takes some milliseconds.
+void trim_freed_memory();
 
 std::string cpu_name();
 std::vector<std::string>

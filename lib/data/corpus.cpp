@@ -78,8 +78,7 @@ std::size_t tokenising_bytes(const Dataset& dataset, int threads) {
     const Format format = dataset.spec().format ? *dataset.spec().format : format_of(path);
     if (format != Format::text) continue;
     const bool plain = !path.ends_with(".gz") && !path.ends_with(".zst");
-    longest = std::max(longest,
-                       plain ? std::min<std::size_t>(file_size(path), Corpus::longest_piece) : Corpus::longest_piece);
+    longest = std::max(longest, plain ? std::min<std::size_t>(file_size(path), usual_part) : usual_part);
   }
   return longest * Corpus::tokenising_factor * static_cast<std::size_t>(threads);
 }

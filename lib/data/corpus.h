@@ -44,7 +44,8 @@ class Corpus {
   std::optional<TextReader> reader_;
 };
 
-// The largest host memory that tokenising the documents of the data set takes; 0 if texts are lines or rows.
+// The host memory that tokenising the documents of the data set takes at most, if they have places for clean cuts; 0 if
+// texts are lines or rows.
 std::size_t tokenising_bytes(const Dataset& dataset, int threads);
 
 }  // namespace comera::data

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "lib/core/error.h"
+#include "lib/core/process.h"
 #include "lib/data/corpus.h"
 #include "lib/data/window.h"
 
@@ -58,6 +59,8 @@ class StreamSource final : public WindowSource {
         one.text = {};
       }
     });
+    // Kept ids lie between the many small blocks that the tokenizer has freed, so the heaps do not shrink by themselves.
+    trim_freed_memory();
     const bool any = !fresh.empty();
     std::move(fresh.begin(), fresh.end(), std::back_inserter(pieces_));
     return any;

@@ -13,8 +13,10 @@ struct Cut {
 };
 using CutRule = std::function<Cut(std::string_view text)>;
 
-// The longest part of a line that is tokenised at once, in bytes.
+// The longest part of a text that is tokenised at once, in bytes.
 constexpr std::size_t longest_part = std::size_t{1} << 18;
+// A longer part is tokenised in parts of this size if the result is the same.
+constexpr std::size_t usual_part = longest_part / 8;
 
 // Cuts at the last blank or tab. Without one, cuts after the last character.
 Cut cut_at_blank(std::string_view text);

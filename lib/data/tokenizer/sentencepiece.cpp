@@ -29,8 +29,8 @@ class SentencePiece final : public Tokenizer {
 
   using Tokenizer::encode;
   void encode(std::string_view text, Ids& ids) const override {
-    while (text.size() > longest_part) {  // the library's memory is about a hundred times the bytes
-      const Cut place = cut(whole_characters(text, longest_part));
+    while (text.size() > usual_part) {
+      const Cut place = first_cut(text);
       encode_part(text.substr(0, place.end), ids);
       text.remove_prefix(place.next);
     }
@@ -72,6 +72,15 @@ class SentencePiece final : public Tokenizer {
   void save(const Folder& folder) const override { write_file_atomic(folder, "tokenizer.model", model_); }
 
  private:
+  // The library's memory is about a hundred times the bytes of a part, so parts are as small as clean cuts permit.
+  Cut first_cut(std::string_view text) const {
+    for (std::size_t size = usual_part;; size *= 2) {
+      const std::string_view part = whole_characters(text, size);
+      const Cut place = cut(part);
+      if (place.next < part.size() || size >= longest_part) return place;
+    }
+  }
+
   // The library throws for tables that it cannot build; it returns no status.
   sentencepiece::util::Status load() try {
     return processor_.LoadFromSerializedProto(model_);

@@ -85,4 +85,22 @@ run "$COMERA" evaluate run --data dev.txt --seq 64
 expect_refused 'longer than the model.s 32 positions'
 run_with 'red' "$COMERA" predict run --temperature -1
 expect_exit 2
+
+# Memory for tokenising does not grow while a long text is read: the measured peak stays near the plan.
+python3 - <<'PY'
+import random
+random.seed(3)
+syllables = "ba do ri tu ke lo mi sa ne pu gra sto".split()
+words = ["".join(random.choices(syllables, k=random.randint(1, 4))) for _ in range(3000)]
+with open("long.txt", "w") as file:
+    for _ in range(60000):
+        file.write(" ".join(random.choices(words, k=10)) + "\n")
+PY
+run "$COMERA" tokenizer train --data long.txt --kind bpe --vocab-size 1000 -o tokenizer
+expect_exit 0
+run "$COMERA" pretrain --model llama-6m --task clm --form dense --layers 1 --hidden 32 --intermediate 64 --heads 2 \
+  --data long.txt --tokenizer tokenizer --seq 128 --batch 16 --steps 300 --threads 2 --quiet -o long --json
+expect_exit 0
+expect_json "d['memory']['measured_peak'] <= 1.03 * d['memory']['planned_peak'] + (8 << 20) \
+    and d['memory']['planned_peak'] < 24 << 20"
 finish
