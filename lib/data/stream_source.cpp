@@ -59,7 +59,8 @@ class StreamSource final : public WindowSource {
         one.text = {};
       }
     });
-    // Kept ids lie between the many small blocks that the tokenizer has freed, so the heaps do not shrink by themselves.
+    // Kept ids lie between the many small blocks that the tokenizer has freed, so the heaps do not shrink by
+    // themselves.
     trim_freed_memory();
     const bool any = !fresh.empty();
     std::move(fresh.begin(), fresh.end(), std::back_inserter(pieces_));
