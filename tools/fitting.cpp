@@ -1,12 +1,15 @@
 #include "tools/fitting.h"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
-#include "lib/core/error.h"
+#include "lib/core/process.h"
 #include "lib/core/terminal/log.h"
 #include "lib/data/collate.h"
 #include "lib/data/corpus.h"
 #include "models/presets.h"
+#include "tools/step_times.h"
 #include "tools/teaching.h"
 
 namespace comera::tools {
@@ -82,7 +85,14 @@ void settle_fit(OptionValues& values, RunSetup& setup) {
   if (!values.has("fit")) return;
   if (setup.resume) return log_info("--fit: the run keeps the choice in its recipe");
   setup.fit = train::fit(values, values.size("fit"), ceiling_of(values), step_planner(setup));
-  train::apply(setup.fit->rows[setup.fit->chosen].choice, values);
+  const train::MemoryChoice chosen = setup.fit->rows[setup.fit->chosen].choice;
+  const auto later_form =
+      std::find_if(setup.fit->rows.begin() + static_cast<std::ptrdiff_t>(setup.fit->chosen), setup.fit->rows.end(),
+                   [&](const train::PlannedChoice& row) { return !row.choice.same_form(chosen); });
+  // A run stays below the figure from its beginning.
+  const std::size_t most = values.flag("dry-run") ? machine_memory() / 4 : setup.fit->limit;
+  predict_times(std::span(setup.fit->rows.begin(), later_form), values, setup, most);
+  train::apply(chosen, values);
   if (setup.settle) setup.settle(values);
   setup.options = train::train_options(values);
 }

@@ -148,6 +148,7 @@ OpenMachine open_machine_to_plan(const OptionValues& values) {
   }
   OpenMachine open = open_machine(host);
   plan::set_planned_precision(open.machine, dtype);
+  open.only_plans = host.text("device") != values.text("device") || dtype != "fp32";
   return open;
 }
 

@@ -16,6 +16,7 @@ struct OpenMachine {
   std::unique_ptr<kernels::ThreadPool> threads;                     // of the host
   std::unique_ptr<void, void (*)(void*)> stream{nullptr, nullptr};  // of a device
   plan::Machine machine;
+  bool only_plans = false;  // it cannot compute with these options
 };
 // Throws an InputError with the missing part and the remedy. `dtype`: one of plan::precisions(). `isa` replaces --isa
 // if it is not empty.

@@ -17,6 +17,7 @@
 #include "lib/report/run/runs_table.h"
 #include "tools/fitting.h"
 #include "tools/program.h"
+#include "tools/step_times.h"
 
 namespace comera::tools {
 namespace {
@@ -117,9 +118,12 @@ train::RunResult learn(const OptionValues& values, RunSetup& setup, std::int64_t
 }
 
 report::Explanation explain(const OptionValues& values, RunSetup& setup, const engine::Engine& engine) {
+  std::vector<train::PlannedChoice> policies =
+      train::plan_choices(values, train::memory_policies(values), step_planner(setup));
+  predict_times(policies, values, setup, machine_memory() / 4);
   return {.assumed = setup.assumed,
           .tensors = engine.tensors_at_peak(),
-          .policies = train::plan_choices(values, train::memory_policies(values), step_planner(setup)),
+          .policies = std::move(policies),
           .current = train::current_choice(values)};
 }
 

@@ -47,19 +47,19 @@ data::Batch random_batch(const layers::Model& model, data::Task task, std::int64
 
 class Stepper {
  public:
-  Stepper(engine::Engine& engine, const data::Batch& batch, std::uint64_t seed)
-      : engine_(engine), batch_(batch), seed_(seed) {}
+  Stepper(engine::Engine& engine, std::span<const data::Batch> parts, std::uint64_t seed)
+      : engine_(engine), parts_(parts), seed_(seed) {}
 
   double step_ms() {
     engine_.begin_step(seed_, {.step = step_++, .rates = {1e-4, 1e-4, 1e-4}});
     const double start = wall_seconds();
-    engine_.train(std::span(&batch_, 1));
+    engine_.train(parts_);
     return 1e3 * (wall_seconds() - start);
   }
 
  private:
   engine::Engine& engine_;
-  const data::Batch& batch_;
+  std::span<const data::Batch> parts_;  // micro-batches
   std::uint64_t seed_;
   std::int64_t step_ = 0;
 };
@@ -151,7 +151,7 @@ std::vector<BenchRow> time_steps(engine::Engine& engine, data::Task task, std::i
                                  const BenchOptions& options) {
   engine::MemoryMeter memory(engine.machine());
   const data::Batch batch = random_batch(engine.model(), task, vocabulary, labels, options);
-  Stepper stepper(engine, batch, options.seed);
+  Stepper stepper(engine, std::span(&batch, 1), options.seed);
   engine.plan_training(batch);
   engine.allocate();
   engine.weights().initialise(options.seed);
@@ -171,6 +171,23 @@ std::vector<BenchRow> time_steps(engine::Engine& engine, data::Task task, std::i
   std::sort(rows.begin() + 1, rows.end(),
             [](const BenchRow& a, const BenchRow& b) { return a.ms.median > b.ms.median; });
   return rows;
+}
+
+StepParts time_step_parts(engine::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
+                          const BenchOptions& options) {
+  const auto make = [&] { return random_batch(engine.model(), task, vocabulary, labels, options); };
+  const data::Batch two[] = {make(), make()};
+  engine.plan_training(two[0]);
+  engine.allocate();
+  Stepper one_part(engine, std::span(two, 1), options.seed), two_parts(engine, two, options.seed);
+  one_part.step_ms();  // the first step touches the memory
+  double one = INFINITY, both = INFINITY;
+  for (int i = 0; i < options.repetitions; ++i) {
+    one = std::min(one, one_part.step_ms());
+    both = std::min(both, two_parts.step_ms());
+  }
+  const double part = std::clamp(both - one, 0.5 * one, one);
+  return {.micro_batch = part, .rest = one - part};
 }
 
 void add_step(BenchReport& report, const BenchReport& other) {

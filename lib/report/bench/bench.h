@@ -24,6 +24,14 @@ struct BenchReport {
 std::vector<BenchRow> time_steps(engine::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
                                  const BenchOptions& options);
 
+// Milliseconds of a micro-batch and of what a step has beside its micro-batches, from steps of one and of two. Weights
+// are zeros. Throws plan::OutOfMemory.
+struct StepParts {
+  double micro_batch = 0, rest = 0;
+};
+StepParts time_step_parts(engine::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
+                          const BenchOptions& options);
+
 // Appends the whole step of `other`, measured elsewhere or with other settings, to the rows of the report. Its peak
 // memory is left out: it is unknown for a process that measured more than one step.
 void add_step(BenchReport& report, const BenchReport& other);

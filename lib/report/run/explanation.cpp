@@ -25,7 +25,8 @@ std::vector<Column> choice_columns() {
           {"batch", "batch", Unit::count},
           {"accumulate", "accumulate", Unit::count},
           {"bytes", "planned", Unit::bytes},
-          {"work", "FLOPs", Unit::ratio}};
+          {"work", "FLOPs", Unit::ratio},
+          {"ms", "ms"}};
 }
 
 // `flops`: those of the first row, to which the others are compared.
@@ -40,7 +41,8 @@ std::vector<Cell> row_of(const std::string& verdict, const PlannedChoice& row, d
           choice.batch,
           choice.accumulate,
           planned ? bytes_cell(row.step.bytes) : Cell(),
-          planned && flops > 0 ? Cell(row.step.memory.flops / flops) : Cell()};
+          planned && flops > 0 ? Cell(row.step.memory.flops / flops) : Cell(),
+          row.step.ms ? Cell(*row.step.ms) : Cell()};
 }
 
 const char* verdict_of(const train::Fit& fit, std::size_t index) {
@@ -49,12 +51,6 @@ const char* verdict_of(const train::Fit& fit, std::size_t index) {
   return fit.rows[index].step.bytes >= fit.limit ? "too large" : "gives up more";
 }
 
-bool same_policy(const MemoryChoice& a, const MemoryChoice& b) {
-  return a.form == b.form && a.rank == b.rank && a.activations == b.activations && a.optimizer == b.optimizer;
-}
-
-bool same_form(const MemoryChoice& a, const MemoryChoice& b) { return a.form == b.form && a.rank == b.rank; }
-
 bool fits(const train::Fit& fit, const PlannedChoice& row) {
   return row.step.refused.empty() && row.step.bytes < fit.limit;
 }
@@ -62,7 +58,7 @@ bool fits(const train::Fit& fit, const PlannedChoice& row) {
 // The row of a policy that stands for its other micro-batches: the first one that fits, else the last one.
 bool shown(const train::Fit& fit, std::size_t i) {
   const auto& rows = fit.rows;
-  const auto same = [&](std::size_t other) { return same_policy(rows[i].choice, rows[other].choice); };
+  const auto same = [&](std::size_t other) { return rows[i].choice.same_policy(rows[other].choice); };
   if (!fits(fit, rows[i])) {
     if (i + 1 < rows.size() && same(i + 1)) return false;
     for (std::size_t before = i; before-- > 0 && same(before);)
@@ -134,7 +130,7 @@ Table fit_table(const train::Fit& fit) {
   table.columns = choice_columns();
   table.columns[0].title = "--fit " + format_bytes(fit.limit);
   for (std::size_t i = 0; i < fit.rows.size(); ++i) {
-    const bool later_form = i > fit.chosen && !same_form(fit.rows[i].choice, fit.rows[fit.chosen].choice);
+    const bool later_form = i > fit.chosen && !fit.rows[i].choice.same_form(fit.rows[fit.chosen].choice);
     if (!later_form && shown(fit, i))
       table.rows.push_back(row_of(verdict_of(fit, i), fit.rows[i], flops_of_first(fit.rows)));
   }
@@ -161,7 +157,9 @@ void add_to(Json& json, const train::Fit& fit) {
 }
 
 std::string notes(const std::vector<PlannedChoice>& rows) {
-  return reasons_of(rows) + "FLOPs are relative to the first row. They are no times: copies are bound by memory.\n";
+  const bool timed = std::any_of(rows.begin(), rows.end(), [](const PlannedChoice& row) { return row.step.ms; });
+  return reasons_of(rows) + "FLOPs are relative to the first row." +
+         (timed ? " ms: of a step, predicted from the time of a few sequences.\n" : "\n");
 }
 
 std::string to_text(const train::Fit& fit) {

@@ -11,12 +11,17 @@ namespace comera::train {
 
 // One setting of these options. `form` "": --form is not --form auto, and stays. Rank 0: that of the options.
 struct MemoryChoice {
-  std::string form;
+  std::string form = {};
   std::int64_t rank = 0, embedding_rank = 0;
-  std::string activations, optimizer;
+  std::string activations = {}, optimizer = {};
   std::int64_t batch = 1, accumulate = 1;
 
   bool operator==(const MemoryChoice&) const = default;
+  bool same_form(const MemoryChoice& other) const { return form == other.form && rank == other.rank; }
+  // They differ in their micro-batches alone.
+  bool same_policy(const MemoryChoice& other) const {
+    return same_form(other) && activations == other.activations && optimizer == other.optimizer;
+  }
 };
 
 // --form auto begins with these ranks in tensor-train form.

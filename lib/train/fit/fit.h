@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "lib/engine/memory_table.h"
 #include "lib/train/fit/choices.h"
@@ -12,7 +13,8 @@ namespace comera::train {
 struct PlannedStep {
   std::size_t bytes = 0;  // at the peak of all arenas, evaluation on dev data included
   engine::MemoryTable memory;
-  std::string refused = {};  // why these options make no run; "": they make one
+  std::optional<double> ms = {};  // of the step on this machine, predicted
+  std::string refused = {};       // why these options make no run; "": they make one
 };
 
 // Plans a step with these options; nothing is allocated. Throws InputError for options that make no run.

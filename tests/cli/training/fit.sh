@@ -16,6 +16,7 @@ expect_json "d['largest_tensors'][0] == {'name': 'head.logits', 'shape': [1024, 
 expect_json "[p['activations'] for p in d['policies'] if p['verdict'] == 'this plan'] == ['keep'] \
     and d['policies'][0]['bytes'] > d['policies'][1]['bytes'] > d['policies'][2]['bytes'] \
     and max(p.get('work') or 0 for p in d['policies']) > 1.05"
+expect_json "all(p['ms'] > 0 for p in d['policies'] if p['verdict'] != 'not possible')"
 float=$(python3 -c "import json; print(json.load(open('.out'))['memory']['saved'])")
 run "$COMERA" pretrain --model llama-6m --dry-run --explain --batch 8
 expect_exit 0
@@ -31,6 +32,8 @@ for device in cpu cuda; do
   run "$COMERA" pretrain --model llama-6m --dry-run --batch 8 --dtype bf16 --device $device --json
   expect_exit 0
   expect_json "$float * .49 < d['memory']['saved'] < $float * .51"
+  run "$COMERA" pretrain --model llama-6m --dry-run --explain --batch 8 --dtype bf16 --device $device --json
+  expect_json "not any(p.get('ms') for p in d['policies'])"
 done
 run "$COMERA" pretrain "${tiny[@]}" --dtype bf16 -o new
 expect_refused '--dtype bf16 needs a GPU'

@@ -1,0 +1,79 @@
+#include "tools/step_times.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
+#include "lib/data/collate.h"
+#include "lib/report/bench/bench.h"
+#include "models/architecture.h"
+
+namespace comera::tools {
+namespace {
+
+using train::MemoryChoice;
+using train::PlannedChoice;
+
+constexpr double flops_to_measure = 5e9, most_flops = 1e11;  // of a micro-batch
+
+// The times of a few sequences under a policy.
+struct Sample {
+  std::int64_t sequences = 0;
+  report::StepParts ms;
+};
+
+std::unique_ptr<engine::Engine> engine_of(const OptionValues& values, const RunSetup& setup,
+                                          const models::ModelSpec& spec) {
+  plan::Machine machine = setup.open.machine;
+  machine.paths = nullptr;
+  const train::TrainOptions options = train::train_options(values);
+  return std::make_unique<engine::Engine>(machine, models::factory_of(spec, machine.dtype), options.training_engine());
+}
+
+// None if the machine has too little memory or the model is too large to be measured in passing.
+std::optional<Sample> measure(const PlannedChoice& row, const OptionValues& given, const RunSetup& setup,
+                              std::size_t most) try {
+  OptionValues values = given;
+  train::apply(row.choice, values);
+  const double sequence =
+      row.step.memory.flops / static_cast<double>(std::max<std::int64_t>(row.choice.batch * row.choice.accumulate, 1));
+  if (sequence > most_flops) return std::nullopt;
+  Sample sample{std::clamp<std::int64_t>(std::llround(flops_to_measure / sequence), 1, row.choice.batch), {}};
+  const models::ModelSpec spec = setup.spec_of ? setup.spec_of(values) : setup.spec;
+  const models::Spec& common = models::common(spec);
+  const report::BenchOptions options{.repetitions = 2,
+                                     .batch = sample.sequences,
+                                     .length = data::round_up_length(static_cast<std::int64_t>(setup.options.length))};
+  const auto planned = engine_of(values, setup, spec);
+  planned->plan_training(planned->model().planning_batch(options.batch, options.length, 0.15));
+  if (planned->planned_bytes() >= most) return std::nullopt;
+  sample.ms =
+      report::time_step_parts(*engine_of(values, setup, spec), common.task, common.vocabulary,
+                              std::max<std::int64_t>(static_cast<std::int64_t>(common.labels.size()), 1), options);
+  return sample;
+} catch (const plan::OutOfMemory&) {
+  return std::nullopt;
+}
+
+double step_ms(const Sample& sample, const MemoryChoice& choice) {
+  const double micro_batches =
+      static_cast<double>(choice.batch * choice.accumulate) / static_cast<double>(sample.sequences);
+  return sample.ms.rest + micro_batches * sample.ms.micro_batch;
+}
+
+}  // namespace
+
+void predict_times(std::span<PlannedChoice> rows, const OptionValues& values, const RunSetup& setup, std::size_t most) {
+  if (setup.open.only_plans || setup.teacher) return;
+  TaskProgress task("timing a few sequences per policy", static_cast<std::int64_t>(rows.size()));
+  std::optional<Sample> sample;
+  for (std::size_t i = 0; i < rows.size(); ++i, task.advance()) {
+    check_stop();
+    if (!rows[i].step.refused.empty()) continue;
+    if (i == 0 || !rows[i].choice.same_policy(rows[i - 1].choice)) sample = measure(rows[i], values, setup, most);
+    if (sample) rows[i].step.ms = step_ms(*sample, rows[i].choice);
+  }
+}
+
+}  // namespace comera::tools
