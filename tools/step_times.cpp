@@ -15,7 +15,7 @@ namespace {
 using train::MemoryChoice;
 using train::PlannedChoice;
 
-constexpr double flops_to_measure = 5e9, most_flops = 1e11;  // of a micro-batch
+constexpr double flops_to_measure = 2e9, most_flops = 1e11;  // of a micro-batch
 
 // The times of a few sequences under a policy.
 struct Sample {

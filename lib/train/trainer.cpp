@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/free_memory.h"
 #include "lib/core/process.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"
@@ -87,13 +88,18 @@ void Trainer::plan_memory() {
                engine_->planned_bytes() + (inputs_.teacher ? inputs_.teacher->planned_bytes() : 0) + reader_bytes());
 }
 
-// Compares the plan with the free memory of the device before memory is allocated and before the folder is changed.
+// Compares the plan with the free memory before memory is allocated and before the folder is changed. A system that
+// promises more than it has would kill the process later.
 void Trainer::refuse_what_does_not_fit() const {
   const kernels::Backend& backend = *inputs_.machine.backend;
   std::size_t free = 0, total = 0;
-  if (!backend.device.free_bytes || backend.device.free_bytes(&free, &total) != kernels::Status::ok ||
-      planned_peak_ <= free)
+  if (!backend.device.free_bytes) {
+    const FreeMemory host = free_memory();
+    free = host.free, total = host.total;
+  } else if (backend.device.free_bytes(&free, &total) != kernels::Status::ok) {
     return;
+  }
+  if (total == 0 || planned_peak_ <= free) return;
   fail_input("[memory] the run needs {} on {} {}, where {} of {} are free; {}", format_bytes(planned_peak_),
              backend.name, backend.variant, format_bytes(free), format_bytes(total), cheaper(free));
 }

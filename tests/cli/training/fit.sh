@@ -40,8 +40,9 @@ expect_refused '--dtype bf16 needs a GPU'
 run "$COMERA" pretrain --model llama-6m --dry-run --device cuda:x
 expect_refused 'want cuda or cuda:N'
 
+small=(--model llama-6m --layers 2 --hidden 64 --intermediate 176 --heads 4)
 # As the figure falls, the choice moves down the documented order. Figures lie just above the least plan of each row.
-run "$COMERA" pretrain --model llama-6m --form dense --batch 8 --dry-run --fit 1TiB --json
+run "$COMERA" pretrain "${small[@]}" --form dense --batch 8 --dry-run --fit 1TiB --json
 expect_exit 0
 cp .out all.json
 python3 - >figures <<'PY'
@@ -56,7 +57,7 @@ for row in json.load(open("all.json"))["fit"]["choices"]:
 assert len(seen) >= 6, seen
 PY
 while read -r figure activations optimizer batch accumulate; do
-  run "$COMERA" pretrain --model llama-6m --form dense --batch 8 --dry-run --fit "$figure" --json
+  run "$COMERA" pretrain "${small[@]}" --form dense --batch 8 --dry-run --fit "$figure" --json
   expect_exit 0
   expect_json "d['fit']['choices'][d['fit']['chosen']]['activations'] == '$activations' \
       and d['fit']['choices'][d['fit']['chosen']]['optimizer'] == '$optimizer' \
@@ -64,15 +65,15 @@ while read -r figure activations optimizer batch accumulate; do
       and d['memory']['peak'] < $figure"
 done <figures
 read -r least _ < <(tail -n 1 figures)
-run "$COMERA" pretrain --model llama-6m --form dense --batch 8 --dry-run --fit $((least - 1))
+run "$COMERA" pretrain "${small[@]}" --form dense --batch 8 --dry-run --fit $((least - 1))
 expect_refused "\[pretrain\] --fit .* at least .* are needed, by --activations block,compact,int4 --optimizer adamw8bit --batch \
 1 --accumulate 8 \(weights .*the largest part is"
-run "$COMERA" pretrain --model llama-6m --form auto --batch 8 --dry-run --fit $((least / 2)) --json
+run "$COMERA" pretrain "${small[@]}" --form auto --batch 8 --dry-run --fit $((least / 2)) --json
 expect_exit 0
 expect_json "d['fit']['choices'][d['fit']['chosen']]['form'] == 'tt' and d['memory']['peak'] < $least / 2"
 run "$COMERA" pretrain --model llama-6m --form auto --dry-run
 expect_refused '--form auto is chosen by --fit SIZE'
-run "$COMERA" pretrain --model llama-6m --form dense --batch 8 --activations int8 --dry-run --fit 1TiB --json
+run "$COMERA" pretrain "${small[@]}" --form dense --batch 8 --activations int8 --dry-run --fit 1TiB --json
 expect_json "all(row['activations'] == 'int8' for row in d['fit']['choices'])"
 
 # Runs: the measured peak stays near the plan, the recipe has ordinary options, a resume chooses nothing.
@@ -128,6 +129,11 @@ expect_json "all(b['bytes'] < a['bytes'] for a, b in zip(d['fit']['choices'][1:]
 run "$COMERA" finetune run --teacher run --data long.txt --seq 128 --batch 8 --steps 2 --fit 1TiB --quiet -o taught --json
 expect_exit 0
 expect_json "d['memory']['measured_peak'] <= 1.03 * d['memory']['planned_peak'] + (8 << 20)"
+
+# More than the machine has is refused before any work. A system may promise memory that it lacks and kill the run.
+run "$COMERA" pretrain "${llama[@]}" --batch 65536 --seq 512 -o huge
+expect_refused '\[memory\] the run needs [0-9.]+ [GT]iB on cpu .*, where [0-9.]+ GiB of [0-9.]+ GiB are free; --activations'
+expect_no_file huge
 
 # A run without memory names the next cheaper choice with its plan.
 last="pretrain with ulimit -v"
