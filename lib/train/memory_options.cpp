@@ -25,35 +25,41 @@ Option activations_option(const char* group) {
 }
 
 Option optimizer_option(const char* group) {
-  return {.name = "optimizer",
-          .type = OptionType::choice,
-          .default_text = "adamw",
-          .group = group,
-          .help =
-              "the update of dense linear weights, with AdamW for all others; adamw8bit stores moments in 8 bits; "
-              "apollo-mini stores a row of moments per weight and scales the gradient by them",
-          .choices = {"adamw", "adamw8bit", "apollo-mini"},
-          .result_relevant = true,
-          .synonyms = {"optim"}};
+  return {
+      .name = "optimizer",
+      .type = OptionType::list,
+      .group = group,
+      .help =
+          "the update of dense linear weights, with AdamW for all others; adamw8bit stores moments in 8 bits; galore "
+          "has them in the subspace of a gradient's first singular vectors, galore8bit in 8 bits there; apollo-mini "
+          "stores a row of moments per weight and scales the gradient by them; GLOB=METHOD for layers by name, the "
+          "last match counts",
+      .metavar = "[GLOB=]METHOD,...",
+      .result_relevant = true,
+      .relevant_words = counted_methods,
+      .default_words = "adamw",
+      .suggested = method_names(),
+      .synonyms = {"optim"}};
 }
 
 constexpr const char* compact_group = "Projections of --activations compact";
+constexpr const char* galore_group = "Subspaces of --optimizer galore";
 
-Option compact_number(const char* name, const char* value, const char* help) {
+Option number_in(const char* group, const char* name, const char* value, const char* help) {
   return {.name = name,
           .type = OptionType::real,
           .default_text = value,
-          .group = compact_group,
+          .group = group,
           .help = help,
           .result_relevant = true,
           .minimum = 0};
 }
 
-Option compact_count(const char* name, const char* value, std::int64_t least, const char* help) {
+Option count_in(const char* group, const char* name, const char* value, std::int64_t least, const char* help) {
   return {.name = name,
           .type = OptionType::integer,
           .default_text = value,
-          .group = compact_group,
+          .group = group,
           .help = help,
           .result_relevant = true,
           .minimum = static_cast<double>(least)};
@@ -62,8 +68,9 @@ Option compact_count(const char* name, const char* value, std::int64_t least, co
 // CompAct (arXiv 2410.15352): its constants of pretraining are the defaults.
 std::vector<Option> compact_options() {
   std::vector<Option> rows = {
-      compact_number("compact-ratio", "0.25", "size of a projection relative to the input of its layer"),
-      compact_count("compact-rank", "0", 0, "size of all projections, in place of --compact-ratio; 0: by the ratio"),
+      number_in(compact_group, "compact-ratio", "0.25", "size of a projection relative to the input of its layer"),
+      count_in(compact_group, "compact-rank", "0", 0,
+               "size of all projections, in place of --compact-ratio; 0: by the ratio"),
       {.name = "compact-sketch",
        .type = OptionType::choice,
        .default_text = "normal",
@@ -71,11 +78,11 @@ std::vector<Option> compact_options() {
        .help = "kind of the random projection",
        .choices = {"normal", "sparse", "orthonormal"},
        .result_relevant = true},
-      compact_count("compact-refresh", "50", 1,
-                    "steps between projections of a dense weight; those of tensor trains change in every step"),
-      compact_number("compact-scale", "0.25", "scale of the updates of dense weights in their subspace"),
-      compact_number("compact-beside", "0.5",
-                     "the same of the attention's output layer, whose gradient is exact, relative to --compact-scale"),
+      count_in(compact_group, "compact-refresh", "50", 1,
+               "steps between projections of a dense weight; those of tensor trains change in every step"),
+      number_in(compact_group, "compact-scale", "0.25", "scale of the updates of dense weights in their subspace"),
+      number_in(compact_group, "compact-beside", "0.5",
+                "the same of the attention's output layer, whose gradient is exact, relative to --compact-scale"),
       {.name = "compact-shared",
        .type = OptionType::flag,
        .default_text = "false",
@@ -84,6 +91,13 @@ std::vector<Option> compact_options() {
        .result_relevant = true}};
   rows.front().maximum = 1;
   return rows;
+}
+
+// GaLore (arXiv 2403.03507): its constants of pretraining are the defaults.
+std::vector<Option> galore_options() {
+  return {count_in(galore_group, "galore-rank", "128", 1, "size of a subspace, at most the smaller side of a weight"),
+          count_in(galore_group, "galore-refresh", "200", 1, "steps between new subspaces"),
+          number_in(galore_group, "galore-scale", "0.25", "scale of the updates in a subspace")};
 }
 
 layers::ProjectedSettings projected_settings(const OptionValues& values) {
@@ -107,18 +121,17 @@ layers::ProjectedSettings projected_settings(const OptionValues& values) {
 std::vector<Option> memory_options(const char* group) {
   std::vector<Option> rows = {activations_option(group), optimizer_option(group)};
   for (Option& option : compact_options()) rows.push_back(std::move(option));
+  for (Option& option : galore_options()) rows.push_back(std::move(option));
   return rows;
 }
 
 void read_memory_options(const OptionValues& values, engine::EngineOptions& engine, OptimizerOptions& optimizer) {
   layers::Activations activations = layers::parse_activations(values.list("activations"));
   activations.projected = projected_settings(values);
-  optimizer.method = values.text("optimizer");
+  optimizer.methods.rules = parse_methods(values.list("optimizer"));
+  optimizer.methods.galore = {values.integer("galore-rank"), values.integer("galore-refresh"),
+                              values.real("galore-scale")};
   optimizer.beside_scale = activations.projected.scale * activations.projected.beside;
-  if (activations.projects() && optimizer.method == "apollo-mini")
-    fail_input(
-        "[train] --optimizer apollo-mini needs whole gradients, and --activations compact keeps them in a subspace; "
-        "use adamw or adamw8bit, or --activations int8");
   engine.recompute = activations.recompute;
   if (!activations.rules.empty()) engine.keeper = std::make_shared<layers::RuledKeeper>(activations);
 }

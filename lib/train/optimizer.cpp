@@ -16,28 +16,10 @@ namespace {
 bool is_core(const Parameter& parameter) { return parameter.role == layers::Role::core; }
 bool is_diagonal(const Parameter& parameter) { return parameter.role == layers::Role::diagonal; }
 
-using Methods = std::vector<std::unique_ptr<Method>>;
-
-// AdamW first.
-Methods methods_of(const OptimizerOptions& options) {
-  Methods methods;
-  methods.push_back(make_adamw());
-  if (options.method == "adamw8bit") methods.push_back(make_adamw8bit(options.least_elements));
-  if (options.method == "apollo-mini") methods.push_back(make_apollo_mini(options.least_elements));
-  return methods;
-}
-
-// The number of the last method that takes the parameter.
-std::size_t number_of(const Methods& methods, const Parameter& parameter) {
-  std::size_t k = methods.size() - 1;
-  while (!methods[k]->takes(parameter)) --k;
-  return k;
-}
-
 }  // namespace
 
 Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const OptimizerOptions& options)
-    : weights_(weights), sink_(sink), options_(options) {
+    : weights_(weights), sink_(sink), options_(options), methods_(options.methods) {
   const auto& parameters = weights.model().parameters().all();
   const auto count_if = [&](auto what) {
     return static_cast<std::size_t>(std::count_if(parameters.begin(), parameters.end(), what));
@@ -46,16 +28,10 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
     chains_.resize(chains_.size() + !chain.diagonals.empty());
   cores_.resize(count_if(is_core));
   gradients_.resize(parameters.size());
-  Methods methods = methods_of(options);
-  std::vector<std::size_t> counts(methods.size());
-  for (const Parameter& parameter : parameters) ++counts[group_of_.emplace_back(number_of(methods, parameter))];
-  if (counts.back() == 0)
-    fail_input("[train] --optimizer {}: the model has no dense linear weight of {} elements or more; use adamw",
-               options.method, options.least_elements);
-  for (auto& method : methods) {
-    Group& group = groups_.emplace_back(Group{std::move(method), {}, {}});
-    group.targets.reserve(parameters.size()), group.in_subspaces.reserve(parameters.size());
-  }
+  methods_.check(weights.model().parameters());
+  for (const Parameter& parameter : parameters) group_of_.push_back(methods_.number_of(parameter));
+  groups_.resize(methods_.methods());
+  for (Group& group : groups_) group.targets.reserve(parameters.size()), group.in_subspaces.reserve(parameters.size());
   decays_.reserve(parameters.size());
   if (!chains_.empty()) weighed_.resize(parameters.size() - count_if(is_diagonal));
 }
@@ -101,7 +77,7 @@ void Optimizer::fill_tensors(layers::StepState* state) {
 
 States Optimizer::states_of(std::size_t method) const {
   std::size_t first = 0;
-  for (std::size_t k = 0; k < method; ++k) first += groups_[k].method->state().size();
+  for (std::size_t k = 0; k < method; ++k) first += methods_[k].state().size();
   return {weights_, first};
 }
 
@@ -114,7 +90,7 @@ void Optimizer::run_in_subspaces(layers::Walk& walk, layers::StepState* state) {
       plan::Tensor update = walk.make_statistic("update", target.parameter->gradient_shape());
       walk.run(backend.fill, {update.data, update.bytes()});
       target.value = update.data;
-      groups_[k].method->run(walk, state, {&target, 1}, states_of(k));
+      methods_[k].run(walk, state, {&target, 1}, states_of(k));
       layers::lift(walk, *target.parameter->subspace, &state->scalars, update, target.parameter->value);
       walk.drop(update);
     }
@@ -138,7 +114,7 @@ void Optimizer::run(layers::Walk& walk, layers::StepState* state) {
   walk.run(backend.square_sum, {gradients_.data(), static_cast<int>(gradients_.size()), &state->square_sum});
   walk.run(backend.clip_gradient, {options_.max_norm, &state->square_sum, state->loss, &state->scalars});
   for (std::size_t k = 0; k < groups_.size(); ++k)
-    if (!groups_[k].targets.empty()) groups_[k].method->run(walk, state, groups_[k].targets, states_of(k));
+    if (!groups_[k].targets.empty()) methods_[k].run(walk, state, groups_[k].targets, states_of(k));
   run_in_subspaces(walk, state);
 }
 
@@ -147,15 +123,15 @@ namespace {
 class Rule final : public engine::UpdateRule {
  public:
   explicit Rule(const OptimizerOptions& options)
-      : options_(options), methods_(std::make_shared<Methods>(methods_of(options))) {}
+      : options_(options), methods_(std::make_shared<MethodChoice>(options.methods)) {}
 
   // The states of all methods; those of a parameter that another method takes are empty.
   std::vector<engine::ParameterState> state() const override {
     std::vector<engine::ParameterState> states;
-    for (std::size_t k = 0; k < methods_->size(); ++k)
-      for (engine::ParameterState& one : (*methods_)[k]->state()) {
+    for (std::size_t k = 0; k < methods_->methods(); ++k)
+      for (engine::ParameterState& one : (*methods_)[k].state()) {
         one.shape = [methods = methods_, k, shape = one.shape](const Parameter& parameter) {
-          return number_of(*methods, parameter) == k ? shape(parameter) : Shape{0};
+          return methods->number_of(parameter) == k ? shape(parameter) : Shape{0};
         };
         states.push_back(std::move(one));
       }
@@ -179,6 +155,8 @@ class Rule final : public engine::UpdateRule {
     kernels::AdamwScalars unit[2];
     write(unit, 1);
     scalars.unit = unit[0];
+    write(unit, options_.methods.galore.scale * step.rates[static_cast<int>(layers::Role::other)]);
+    scalars.galore = unit[0];
     write(scalars.beside, options_.beside_scale * step.rates[static_cast<int>(layers::Role::other)]);
     std::memcpy(to.data(), &scalars, to.size());
   }
@@ -188,7 +166,7 @@ class Rule final : public engine::UpdateRule {
 
  private:
   OptimizerOptions options_;
-  std::shared_ptr<const Methods> methods_;
+  std::shared_ptr<const MethodChoice> methods_;
 };
 
 }  // namespace

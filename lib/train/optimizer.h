@@ -6,7 +6,7 @@
 
 #include "lib/engine/weight_update.h"
 #include "lib/layers/training/sink.h"
-#include "lib/train/updates/method.h"
+#include "lib/train/updates/choice.h"
 
 namespace comera::kernels {
 struct ConstTensor;
@@ -27,10 +27,9 @@ struct OptimizerOptions {
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
   // The rate and the corrections are those of a step; the decay is for parameters with weight decay.
   kernels::AdamwScalars adamw = {};
-  // Method of dense linear weights with at least `least_elements`: adamw, adamw8bit or apollo-mini. Cores, diagonals,
-  // tables, biases and norms have AdamW in 32 bits: they are small, or learn unstably otherwise.
-  std::string method = "adamw";
-  std::int64_t least_elements = 4096;
+  // The methods of dense linear weights. Cores, diagonals, tables, biases and norms have AdamW in 32 bits: they are
+  // small, or learn unstably otherwise.
+  MethodSettings methods;
   // Scale of the updates of weights beside those in subspaces (Parameter::beside_subspaces).
   double beside_scale = 1;
 };
@@ -61,9 +60,9 @@ class Optimizer final : public engine::WeightUpdate {
   std::vector<kernels::ConstTensor> gradients_, cores_;
   std::vector<kernels::DecayTensor> decays_;  // of weights with gradients in a subspace
   struct Group {
-    std::unique_ptr<Method> method;
     std::vector<Target> targets, in_subspaces;
   };
+  MethodChoice methods_;
   std::vector<Group> groups_;          // by method
   std::vector<std::size_t> group_of_;  // of a parameter by its index
 };

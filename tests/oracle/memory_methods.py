@@ -150,6 +150,25 @@ class ApolloMini:
         return update
 
 
+class Galore:
+    """arXiv 2403.03507: Adam on P^T G for the first singular vectors P of the gradient's smaller side, new ones every 4
+    steps, moments kept, alpha 0.7. A singular vector has no sign of its own: it is that which turns least from the old one."""
+
+    def __init__(self, name, rank):
+        self.adam, self.name, self.rank, self.p = Adam(), name, rank, None
+
+    def __call__(self, name, g, step):
+        if name != self.name:
+            return self.adam(name, g, step)
+        left = g.shape[0] <= g.shape[1]
+        if step % 4 == 0:
+            u, _, vt = torch.linalg.svd(g)
+            p = u[:, :self.rank] if left else vt[:self.rank].T
+            self.p = p if self.p is None else p * torch.where((p * self.p).sum(0) < 0, -1.0, 1.0)
+        n = self.adam(name, self.p.T @ g if left else g @ self.p, step)
+        return 0.7 * (self.p @ n if left else n @ self.p.T)
+
+
 def show(name, weights):
     numbers = [float(x) for key in ("up.weight", "down.weight") for x in weights[key].detach().flatten()]
     print(f"// {len(numbers)} numbers: up.weight [{WIDTH}, {HIDDEN}], down.weight [{HIDDEN}, {LABELS}].")
@@ -165,4 +184,6 @@ print("#pragma once\n\nnamespace oracle {\n")
 show("adamw", train(lambda step, name: None, Adam()))
 show("compact", train(compact, Adam()))
 show("apollo_mini", train(lambda step, name: None, ApolloMini()))
+show("galore_rows", train(lambda step, name: None, Galore("up.weight", 2)))
+show("galore_columns", train(lambda step, name: None, Galore("down.weight", 2)))
 print("}  // namespace oracle")

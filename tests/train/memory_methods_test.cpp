@@ -84,12 +84,96 @@ TEST_CASE("memory methods: compact is CompAct of the formulas, with any number o
 
 TEST_CASE("memory methods: apollo-mini is APOLLO-Mini of the formulas, with a row of moments per weight") {
   train::OptimizerOptions settings = options();
-  settings.method = "apollo-mini", settings.least_elements = 100;
+  settings.methods.rules = train::parse_methods({"apollo-mini"}), settings.methods.least_elements = 100;
   const auto engine = engine_of({}, settings);
   const Parameter& up = *engine->model().parameters().find("up.weight");  // [12, 16]
   CHECK(engine->weights().state(0, up.index).shape == Shape{0});
   CHECK(engine->weights().state(2, up.index).shape == Shape{16});
   check(after_ten_steps(*engine, 1), oracle::apollo_mini);
+}
+
+namespace {
+
+train::OptimizerOptions galore(const char* word, std::int64_t rank) {
+  train::OptimizerOptions settings = options();
+  settings.methods = {.rules = train::parse_methods({word}),
+                      .least_elements = 40,
+                      .galore = {.rank = rank, .refresh = 4, .scale = 0.7}};
+  return settings;
+}
+
+}  // namespace
+
+// The first gradient has rank 2: further vectors would be arbitrary. The power iteration keeps 10 of 12 vectors, and
+// the eleventh singular value is at most 1e-4 of the second, so 8 powers leave nothing beside them.
+TEST_CASE("memory methods: galore is GaLore of the formulas, on rows and on columns") {
+  const auto rows = engine_of({}, galore("galore", 2)), columns = engine_of({}, galore("down=galore", 2));
+  const Parameter& up = *rows->model().parameters().find("up.weight");         // [12, 16]
+  const Parameter& down = *columns->model().parameters().find("down.weight");  // [16, 3]
+  const auto state = [](Engine& engine, std::size_t which, const Parameter& parameter) {
+    return engine.weights().state(which, parameter.index).shape;
+  };
+  CHECK(state(*rows, 0, up) == Shape{0});
+  CHECK(state(*rows, 2, up) == Shape{2, 12});
+  CHECK(state(*rows, 4, up) == Shape{2, 16});
+  CHECK(state(*columns, 2, down) == Shape{2, 3});
+  CHECK(state(*columns, 5, down) == Shape{16, 2});
+  CHECK(state(*rows, 2, *rows->model().parameters().find("down.weight")) == Shape{0});  // no layer of a block
+  check(after_ten_steps(*rows, 1), oracle::galore_rows);
+  check(after_ten_steps(*columns, 1), oracle::galore_columns);
+}
+
+// The first step from moments of zero is that of 32 bits, in float.
+TEST_CASE("memory methods: galore8bit begins as galore and has moments in bytes") {
+  std::vector<std::vector<double>> weights;
+  for (const char* word : {"galore", "galore8bit"}) {
+    const auto engine = engine_of({}, galore(word, 2));
+    engine->begin_step(9, {.step = 0, .rates = {0, 0, 0.02}});
+    std::vector<data::Batch> batches;
+    batches.push_back(toy::batch(0, 16));
+    engine->train(batches);
+    const Parameter& up = *engine->model().parameters().find("up.weight");
+    CHECK(engine->weights().state(4, up.index).dtype == (word == std::string("galore") ? DType::f64 : DType::u8));
+    std::vector<double>& numbers = weights.emplace_back();
+    for (std::int64_t i = 0; i < up.shape.elements(); ++i) numbers.push_back(layers::load(up.value, i));
+  }
+  // Two terms of at most lr alpha, each with a few roundings to float; P has entries of at most 1.
+  for (std::size_t i = 0; i < weights[0].size(); ++i)
+    CHECK(std::abs(weights[0][i] - weights[1][i]) < 2 * 0.02 * 0.7 * 16 * 0x1p-24 + 0x1p-24 * std::abs(weights[0][i]));
+}
+
+TEST_CASE("memory methods: of rules by name the last match counts") {
+  const auto methods = [](const std::vector<std::string>& words) {
+    return train::MethodChoice({.rules = train::parse_methods(words), .least_elements = 40, .galore = {.rank = 2}});
+  };
+  const auto engine = engine_of({}, options());
+  layers::Parameters& parameters = engine->model().parameters();
+  const auto number = [&](const train::MethodChoice& choice, const char* name) {
+    return choice.number_of(*parameters.find(name));
+  };
+  const train::MethodChoice choice = methods({"adamw8bit", "u*=galore", "*p=apollo-mini", "down=adamw"});
+  CHECK(number(choice, "up.weight") == 3);  // adamw, adamw8bit, galore, apollo-mini
+  CHECK(number(choice, "up.bias") == 0);
+  CHECK(number(choice, "down.weight") == 0);
+  CHECK(number(choice, "table.weight") == 0);
+  CHECK(number(methods({"up=galore", "adamw8bit"}), "up.weight") ==
+        1);  // a later method for all replaces what is before
+  CHECK(number(methods({"adamw8bit", "down=galore"}), "up.weight") == 1);
+  CHECK_THROWS_WITH(methods({"q*=galore"}).check(parameters),
+                    Catch::Contains("no layer of the model matches; its layers are table, up, down"));
+  CHECK_THROWS_WITH(methods({"table=galore"}).check(parameters),
+                    Catch::Contains("table=galore: what matches has no dense linear weight"));
+  CHECK_THROWS_WITH(methods({"up=galor"}), Catch::Contains("there is no method 'galor'; did you mean galore?"));
+  CHECK_THROWS_WITH(methods({"=galore"}), Catch::Contains("no layer is named"));
+  CHECK(train::counted_methods({}) == std::vector<std::string>{"adamw"});
+  CHECK(train::counted_methods({"a=galore", "adamw8bit", "b=galore"}) ==
+        std::vector<std::string>{"adamw8bit", "b=galore"});
+}
+
+TEST_CASE("memory methods: galore above the smaller side and on a gradient in a subspace is refused") {
+  CHECK_THROWS_WITH(engine_of({}, galore("galore", 13)), Catch::Contains("--galore-rank 13: 'up.weight' is 12 x 16"));
+  CHECK_THROWS_WITH(engine_of(compact(), galore("galore", 5)),
+                    Catch::Contains("--optimizer galore needs whole gradients"));
 }
 
 TEST_CASE("memory methods: compact keeps gradients and moments in the subspace") {

@@ -1,6 +1,8 @@
 // `comera bench`.
 #include "lib/report/bench/bench.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -59,7 +61,7 @@ report::BenchReport bench_model(const OptionValues& values, const plan::Machine&
   report.settings["task"] = values.text("task");
   report.settings["dropout"] = models::common(spec).dropout;
   report.settings["activations"] = values.canonical("activations");
-  report.settings["optimizer"] = values.text("optimizer");
+  report.settings["optimizer"] = fmt::format("{}", fmt::join(train::counted_methods(values.list("optimizer")), ","));
   report.settings["parameters"] = engine.model().parameters().count();
   return report;
 }

@@ -13,7 +13,7 @@ using layers::Walk;
 
 class Adamw final : public Method {
  public:
-  bool takes(const Parameter&) const override { return true; }
+  bool takes(const Parameter&, bool) const override { return true; }
 
   std::vector<ParameterState> state() const override {
     const auto shape = [](const Parameter& parameter) { return parameter.gradient_shape(); };
@@ -35,7 +35,9 @@ class Adamw final : public Method {
 class Adamw8bit final : public Method {
  public:
   explicit Adamw8bit(std::int64_t least_elements) : least_elements_(least_elements) {}
-  bool takes(const Parameter& parameter) const override { return is_large_linear(parameter, least_elements_); }
+  bool takes(const Parameter& parameter, bool) const override {
+    return is_dense_linear(parameter) && parameter.gradient_shape().elements() >= least_elements_;
+  }
 
   std::vector<ParameterState> state() const override {
     const auto codes = [](const Parameter& parameter) { return Shape{parameter.gradient_shape().elements()}; };

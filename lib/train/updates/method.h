@@ -1,5 +1,5 @@
-// How one kind of parameters is updated from its finished gradients. A further method is a file here, a line in
-// methods_of() and a word of --optimizer.
+// How one kind of parameters is updated from its finished gradients. A further method is a file here and its name in
+// choice.cpp.
 #pragma once
 
 #include <memory>
@@ -28,6 +28,7 @@ struct UpdateScalars {
   kernels::AdamwScalars of[layers::roles][2];  // by role; the second of a pair is for parameters with weight decay
   kernels::AdamwScalars beside[2];             // Parameter::beside_subspaces
   kernels::AdamwScalars unit;                  // learning rate 1, without decay
+  kernels::AdamwScalars galore;                // times GaloreSettings::scale, without decay
 
   const kernels::AdamwScalars* group(const Parameter& parameter) const {
     return &(parameter.beside_subspaces ? beside : of[static_cast<int>(parameter.role)])[parameter.decay];
@@ -48,8 +49,11 @@ struct States {
 class Method {
  public:
   virtual ~Method() = default;
-  // True if it updates the parameter. AdamW takes what no other method takes.
-  virtual bool takes(const Parameter& parameter) const = 0;
+  // True if it updates the parameter, which is chosen `by_name` or as one of all. AdamW takes what no other method
+  // takes.
+  virtual bool takes(const Parameter& parameter, bool by_name) const = 0;
+  // InputError if it takes the parameter but cannot update it with its settings.
+  virtual void check(const Parameter&) const {}
   // The tensors that it keeps for each of its parameters between steps.
   virtual std::vector<engine::ParameterState> state() const = 0;
   // Reads gradients times StepScalars::gradient_scale. Changes nothing if StepScalars::finite is 0.
@@ -60,12 +64,20 @@ class Method {
 std::unique_ptr<Method> make_adamw();
 // Moments in 8 bits (kernels/adamw8.h), of dense linear weights with at least so many elements.
 std::unique_ptr<Method> make_adamw8bit(std::int64_t least_elements);
+// GaLore (arXiv 2403.03507): the constants of its pretraining are the defaults.
+struct GaloreSettings {
+  std::int64_t rank = 128, refresh = 200;  // of the subspace; steps between new ones
+  double scale = 0.25;                     // of the updates
+};
+// Adam in the subspace of a gradient's first singular vectors (kernels/galore.h).
+std::unique_ptr<Method> make_galore(const GaloreSettings& settings, std::int64_t least_elements, bool in_8_bits);
 // One scale per weight from a projection of rank 1 (kernels/apollo.h).
 std::unique_ptr<Method> make_apollo_mini(std::int64_t least_elements);
 
 // A table, which files store as it is in memory, is no linear weight; it learns unstably with such methods.
-inline bool is_large_linear(const Parameter& parameter, std::int64_t least_elements) {
-  return parameter.transposed_in_file && parameter.decay && parameter.gradient_shape().elements() >= least_elements;
-}
+inline bool is_dense_linear(const Parameter& parameter) { return parameter.transposed_in_file && parameter.decay; }
+
+// InputError if --activations compact keeps the weight's gradient in a subspace.
+void require_whole_gradient(const Parameter& weight, const char* method);
 
 }  // namespace comera::train

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# --optimizer adamw8bit, apollo-mini: the same bytes for any number of threads and after a resume, fewer bytes of state,
+# --optimizer adamw8bit, galore, galore8bit, apollo-mini, and by name: the same bytes for any number of threads and after a resume, fewer bytes of state,
 # through a removal of ranks; refused where it has nothing to do and on a resume of another optimiser.
 . "$(dirname "$0")/../expect.sh"
 # shellcheck source=../tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
-wide=("${tiny[@]}" --hidden 64 --intermediate 128 --save-every 2)
+wide=("${tiny[@]}" --hidden 64 --intermediate 128 --save-every 2 --galore-rank 8 --galore-refresh 3)
 
-for method in adamw8bit apollo-mini; do for form in dense tt; do
+for method in adamw8bit galore galore8bit apollo-mini 'adamw8bit,*attention*=apollo-mini,*output.dense=galore'; do for form in dense tt; do
   # of the model in TT form the pooler's and the classifier's weights are too small or chains, so one layer stays dense
   [ $form = dense ] && forms=(--form dense) || forms=(--form tt --layer '*output.dense=form:dense')
   run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer adamw -o plain
   expect_exit 0
-  run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer $method --threads 1 -o one
+  run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer "$method" --threads 1 -o one
   expect_exit 0
-  run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer $method --threads 2 -o two
+  run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer "$method" --threads 2 -o two
   expect_exit 0
   expect_same_bytes one/model.safetensors two/model.safetensors
   cmp -s plain/model.safetensors one/model.safetensors && fail "$method changed nothing ($form)"
@@ -25,8 +25,8 @@ for method in adamw8bit apollo-mini; do for form in dense tt; do
   expect_exit 0
   expect_same_bytes one/model.safetensors again/model.safetensors
   expect_same_bytes one/$state again/$state
-  run "$COMERA" pretrain --resume plain --optimizer $method
-  expect_refused "--optimizer was adamw and is $method"
+  run "$COMERA" pretrain --resume plain --optimizer "$method"
+  expect_refused "--optimizer was adamw and is ${method//\*/[*]}"
   rm -rf plain one two again
 done; done
 
@@ -35,8 +35,26 @@ run "$COMERA" pretrain "${wide[@]}" --form tt --layer '*output.dense=form:dense'
   --prune-every 3 --target-fraction 0.5 --late-after 6 --lr-ranks 5e-2 -o pruned
 expect_exit 0
 
-refuses 'apollo-mini needs whole gradients' --data train.tsv "${columns[@]}" --form dense --optimizer apollo-mini \
-  --activations compact
+# a basis is a state: a resume between two of them has it, and a later one comes from the gradient of its step
+run "$COMERA" pretrain "${wide[@]}" --form dense --optimizer galore -o one
+expect_exit 0
+strings one/checkpoints/step-00000004/optimizer.safetensors | grep -q '"basis\.' || fail 'the basis is in the checkpoint'
+run "$COMERA" pretrain --resume one --galore-rank 4
+expect_refused '--galore-rank was 8 and is 4'
+rm -r one
+
+refuses 'galore needs whole gradients' --data train.tsv "${columns[@]}" --form dense --hidden 64 \
+  --optimizer galore --galore-rank 4 --activations compact
+refuses "galore-rank 128: '.*' is 64 x 64" --data train.tsv "${columns[@]}" --form dense --hidden 64 --optimizer galore
+refuses 'no layer of the model matches; its layers are' --data train.tsv "${columns[@]}" --form dense \
+  --optimizer 'nothing*=galore'
+refuses 'what matches has no dense linear weight' --data train.tsv "${columns[@]}" --form tt --hidden 64 \
+  --optimizer '*attention*=galore'
+refuses "no method 'galor'; did you mean galore" --data train.tsv "${columns[@]}" --optimizer galor
+refuses 'has no dense linear weight of 4096 elements or more in a block' --data train.tsv "${columns[@]}" --form tt \
+  --hidden 64 --optimizer galore
+refuses 'apollo-mini needs whole gradients' --data train.tsv "${columns[@]}" --form dense --hidden 64 \
+  --optimizer apollo-mini --activations compact
 refuses 'the model has no dense linear weight of 4096 elements' --data train.tsv "${columns[@]}" --form tt \
   --optimizer adamw8bit
 finish

@@ -1,0 +1,126 @@
+#include "lib/train/updates/choice.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/glob.h"
+#include "lib/core/options/suggest.h"
+
+namespace comera::train {
+namespace {
+
+std::unique_ptr<Method> make_method(const std::string& name, const MethodSettings& settings) {
+  if (name == "adamw8bit") return make_adamw8bit(settings.least_elements);
+  if (name == "apollo-mini") return make_apollo_mini(settings.least_elements);
+  if (name == "galore" || name == "galore8bit")
+    return make_galore(settings.galore, settings.least_elements, name == "galore8bit");
+  return make_adamw();
+}
+
+// "up" of "up.weight", "up.weight.core.0" and "up.bias".
+std::string layer_of(const Parameter& parameter) {
+  const std::string& name = parameter.name;
+  const std::size_t end = std::min(name.rfind(".weight"), name.rfind(".bias"));
+  return end == std::string::npos ? name : name.substr(0, end);
+}
+
+bool matches(const MethodRule& rule, const Parameter& parameter) {
+  return rule.glob.empty() || glob_match(rule.glob, layer_of(parameter));
+}
+
+std::string word_of(const MethodRule& rule) { return rule.glob.empty() ? rule.method : rule.glob + "=" + rule.method; }
+
+// Some layers, for a message.
+std::string some_layers(const layers::Parameters& parameters) {
+  std::vector<std::string> layers;
+  for (const Parameter& parameter : parameters.all())
+    if (parameter.decay && layers.size() < 8 && (layers.empty() || layers.back() != layer_of(parameter)))
+      layers.push_back(layer_of(parameter));
+  return fmt::format("{}", fmt::join(layers, ", "));
+}
+
+}  // namespace
+
+void require_whole_gradient(const Parameter& weight, const char* method) {
+  if (!weight.subspace) return;
+  fail_input(
+      "[train] --optimizer {} needs whole gradients, and --activations compact keeps that of '{}' in a subspace; use "
+      "adamw or adamw8bit for it, or --activations int8",
+      method, weight.name);
+}
+
+const std::vector<std::string>& method_names() {
+  static const std::vector<std::string> names = {"adamw", "adamw8bit", "galore", "galore8bit", "apollo-mini"};
+  return names;
+}
+
+std::vector<MethodRule> parse_methods(const std::vector<std::string>& words) {
+  std::vector<MethodRule> rules;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.rfind('=');
+    const MethodRule rule = equals == std::string::npos ? MethodRule{"", word}
+                                                        : MethodRule{word.substr(0, equals), word.substr(equals + 1)};
+    const auto& known = method_names();
+    if (std::find(known.begin(), known.end(), rule.method) == known.end())
+      fail_input("[train] --optimizer {}: there is no method '{}'{}; use {}", word, rule.method,
+                 did_you_mean(rule.method, known), fmt::join(known, ", "));
+    if (equals == 0) fail_input("[train] --optimizer {}: no layer is named; leave out '='", word);
+    if (rule.glob.empty()) rules.clear();
+    rules.push_back(rule);
+  }
+  return rules;
+}
+
+std::vector<std::string> counted_methods(const std::vector<std::string>& words) {
+  std::vector<std::string> counted;
+  for (const std::string& word : words) {
+    if (word.find('=') == std::string::npos) counted.clear();
+    counted.push_back(word);
+  }
+  if (counted.empty() || counted.front().find('=') != std::string::npos) counted.insert(counted.begin(), "adamw");
+  return counted;
+}
+
+MethodChoice::MethodChoice(const MethodSettings& settings) : settings_(settings) {
+  names_.emplace_back("adamw");
+  for (const MethodRule& rule : settings.rules)
+    if (std::find(names_.begin(), names_.end(), rule.method) == names_.end()) names_.push_back(rule.method);
+  for (const std::string& name : names_) methods_.push_back(make_method(name, settings));
+}
+
+const MethodRule* MethodChoice::rule_of(const Parameter& parameter) const {
+  const auto rule = std::find_if(settings_.rules.rbegin(), settings_.rules.rend(),
+                                 [&](const MethodRule& one) { return matches(one, parameter); });
+  return rule == settings_.rules.rend() ? nullptr : &*rule;
+}
+
+bool MethodChoice::takes(const MethodRule& rule, const Parameter& parameter) const {
+  const auto number = std::find(names_.begin(), names_.end(), rule.method) - names_.begin();
+  return methods_[static_cast<std::size_t>(number)]->takes(parameter, !rule.glob.empty());
+}
+
+std::size_t MethodChoice::number_of(const Parameter& parameter) const {
+  const MethodRule* rule = rule_of(parameter);
+  if (!rule || !takes(*rule, parameter)) return 0;
+  return static_cast<std::size_t>(std::find(names_.begin(), names_.end(), rule->method) - names_.begin());
+}
+
+void MethodChoice::check(const layers::Parameters& parameters) const {
+  const auto& all = parameters.all();
+  for (const MethodRule& rule : settings_.rules) {
+    if (std::none_of(all.begin(), all.end(), [&](const Parameter& p) { return matches(rule, p); }))
+      fail_input("[train] --optimizer {}: no layer of the model matches; its layers are {}", word_of(rule),
+                 some_layers(parameters));
+    if (std::none_of(all.begin(), all.end(), [&](const Parameter& p) { return matches(rule, p) && takes(rule, p); }))
+      fail_input(
+          "[train] --optimizer {}: {} has no dense linear weight of {} elements or more{}; cores of tensor trains, "
+          "tables and small weights have AdamW in 32 bits; use adamw",
+          word_of(rule), rule.glob.empty() ? "the model" : "what matches", settings_.least_elements,
+          rule.glob.empty() && rule.method.starts_with("galore") ? " in a block" : "");
+  }
+  for (const Parameter& parameter : all) (*this)[number_of(parameter)].check(parameter);
+}
+
+}  // namespace comera::train

@@ -1,0 +1,52 @@
+// The choice of --optimizer: the method of update for all parameters or for layers by name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/train/updates/method.h"
+
+namespace comera::train {
+
+struct MethodRule {
+  std::string glob;  // of layers by their Hugging Face names; "": all
+  std::string method;
+};
+
+// Parses words "METHOD" and "GLOB=METHOD". InputError for an unknown method.
+std::vector<MethodRule> parse_methods(const std::vector<std::string>& words);
+// The words that count: a method for all, and the words by name after it. The first is adamw if no method is for all.
+std::vector<std::string> counted_methods(const std::vector<std::string>& words);
+// The methods of --optimizer.
+const std::vector<std::string>& method_names();
+
+struct MethodSettings {
+  std::vector<MethodRule> rules;       // the last that matches counts; none: adamw
+  std::int64_t least_elements = 4096;  // of a weight that another method than AdamW takes
+  GaloreSettings galore = {};
+};
+
+// A method per parameter. AdamW, which is the first, has what no rule matches and what the method of the last matching
+// rule does not take.
+class MethodChoice {
+ public:
+  explicit MethodChoice(const MethodSettings& settings);
+
+  std::size_t methods() const { return methods_.size(); }
+  Method& operator[](std::size_t number) const { return *methods_[number]; }
+  std::size_t number_of(const Parameter& parameter) const;
+  // InputError for a rule that no parameter matches, for one whose method takes none of them, and for a parameter that
+  // its method cannot update.
+  void check(const layers::Parameters& parameters) const;
+
+ private:
+  const MethodRule* rule_of(const Parameter& parameter) const;
+  bool takes(const MethodRule& rule, const Parameter& parameter) const;
+
+  MethodSettings settings_;
+  std::vector<std::string> names_;  // of methods_
+  std::vector<std::unique_ptr<Method>> methods_;
+};
+
+}  // namespace comera::train
