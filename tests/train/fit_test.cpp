@@ -124,7 +124,7 @@ TEST_CASE("a choice is the values of ordinary options") {
   CHECK(values.integer("rank") == 8);
   CHECK(values.integer("embedding-rank") == 6);
   CHECK(values.canonical("activations") == "block,int8");
-  CHECK(values.text("optimizer") == "adamw8bit");
+  CHECK(values.canonical("optimizer") == "adamw8bit");
   CHECK(values.integer("batch") == 2);
   CHECK(values.integer("accumulate") == 4);
 }

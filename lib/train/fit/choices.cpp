@@ -51,10 +51,12 @@ void add_new(std::vector<MemoryChoice>& choices, const MemoryChoice& choice) {
   if (std::find(choices.begin(), choices.end(), choice) == choices.end()) choices.push_back(choice);
 }
 
-std::string activations_of(const OptionValues& values) {
-  const std::string words = values.canonical("activations");
-  return words.empty() ? "keep" : words;
+std::string words_of(const OptionValues& values, const char* option, const char* none) {
+  const std::string words = values.canonical(option);
+  return words.empty() ? none : words;
 }
+std::string activations_of(const OptionValues& values) { return words_of(values, "activations", "keep"); }
+std::string optimizer_of(const OptionValues& values) { return words_of(values, "optimizer", "adamw"); }
 
 }  // namespace
 
@@ -66,7 +68,7 @@ std::vector<MemoryChoice> memory_choices(const OptionValues& values, FreeOptions
   for (MemoryChoice choice : forms(values, ceiling))
     for (const Means& means : order) {
       choice.activations = fixed("activations") ? activations_of(values) : means.activations;
-      choice.optimizer = fixed("optimizer") ? values.text("optimizer") : means.optimizer;
+      choice.optimizer = fixed("optimizer") ? optimizer_of(values) : means.optimizer;
       for (const std::int64_t size : sizes) {
         if (size > now || (size < now && !means.splits)) continue;
         choice.batch = size, choice.accumulate = whole / size;
@@ -88,7 +90,7 @@ std::vector<MemoryChoice> memory_policies(const OptionValues& values) {
 
 MemoryChoice current_choice(const OptionValues& values) {
   return {.activations = activations_of(values),
-          .optimizer = values.text("optimizer"),
+          .optimizer = optimizer_of(values),
           .batch = values.integer("batch"),
           .accumulate = values.integer("accumulate")};
 }
