@@ -16,7 +16,7 @@ def losses(folder):
     found = collections.defaultdict(list)
     for report in sorted(folder.glob("*-[0-9]*/report.json")):
         policy = report.parent.name.rsplit("-", 1)[0]
-        found[policy].append(json.loads(report.read_text())["loss"])
+        found[policy].append(json.loads(report.read_text())["dev"]["last"]["loss"])
     return found
 
 

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Trains llama-6m on English books with every method that saves memory of training: same tokens, same schedule. Each
+# learning rate of a method's grid is tried for SHORT steps of 8 x 128 tokens; the best one, by the loss on the dev set,
+# is trained for LONG steps. Prints a table: loss and perplexity on the dev set, planned memory by kind, time, file.
+#
+#   COMERA_DATA=... recipes/memory_shootout.sh [FOLDER]      default: runs/memory_shootout
+#
+# COMERA_DATA names a folder with text/gutenberg16.txt.zst. METHODS (see options_of), SHORT (200), LONG (2000; 0: only
+# the short runs), SEEDS (7, of the long runs), COMERA, ISA and THREADS change the job. Finished runs are kept and begun
+# ones resume. Times are those of the runs, so a busy machine shows in them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+comera=${COMERA:-build/comera}
+folder=${1:-runs/memory_shootout}
+short=${SHORT:-200}
+long=${LONG:-2000}
+all='adamw adamw8bit galore galore8bit apollo-mini compact-2 compact-4 compact-8 int8 lowrank tt tt-int8 tt-int4 tt-compact'
+methods=${METHODS:-$all}
+text=$folder/text
+
+options_of() { # METHOD
+  case $1 in
+    adamw) echo --form dense ;;
+    adamw8bit | apollo-mini) echo --form dense --optimizer "$1" ;;
+    galore | galore8bit) echo --form dense --optimizer "$1" --galore-rank 64 ;; # a quarter of the width
+    compact-2) echo --form dense --activations compact --compact-ratio 0.5 ;;
+    compact-4) echo --form dense --activations compact --compact-ratio 0.25 ;;
+    compact-8) echo --form dense --activations compact --compact-ratio 0.125 ;;
+    int8) echo --form dense --activations int8 ;;
+    lowrank) echo --form lowrank --rank 64 ;;
+    tt) echo --form tt --rank 32 ;;
+    tt-*) echo --form tt --rank 32 --activations "${1#tt-}" ;;
+    *)
+      echo "memory_shootout.sh: no method '$1'; METHODS are $all" >&2
+      exit 2
+      ;;
+  esac
+}
+
+# Projected gradients take larger rates: their updates are scaled by 1/4.
+rates_of() { # METHOD
+  case $1 in
+    galore* | compact-*) echo 3e-3 1e-2 2e-2 ;;
+    *) echo 1e-3 3e-3 1e-2 ;;
+  esac
+}
+
+prepare() {
+  [ -f "$text/tokenizer/tokenizer.model" ] && return
+  mkdir -p "$text"
+  zstd -dc "${COMERA_DATA:?a folder with text/gutenberg16.txt.zst}/text/gutenberg16.txt.zst" |
+    awk -v train="$text/train.txt" -v dev="$text/dev.txt" \
+      'int(NR / 100) % 100 == 7 { if (kept++ < 4000) print > dev; next } { print > train }'
+  "$comera" tokenizer train --data "$text/train.txt" --kind bpe --vocab-size 4096 -o "$text/tokenizer"
+}
+
+train() { # FOLDER METHOD RATE SEED STEPS
+  [ -f "$1/report.json" ] && return
+  # shellcheck disable=SC2046  # a list of words
+  "$comera" pretrain --model llama-6m --task clm $(options_of "$2") --data "$text/train.txt" --dev "$text/dev.txt" \
+    --tokenizer "$text/tokenizer" --batch 8 --seq 128 --steps "$5" --warmup $(($5 / 10)) --schedule cosine \
+    --lr-final 0.1 --lr "$3" --lr-cores "$3" --seed "$4" --isa "${ISA:-auto}" --threads "${THREADS:-$(nproc)}" \
+    --save-every 500 --quiet -o "$1" --resume >&2
+}
+
+for method in $methods; do
+  options_of "$method" > /dev/null
+done
+prepare
+for method in $methods; do
+  for rate in $(rates_of "$method"); do
+    train "$folder/short/$method/$rate" "$method" "$rate" 7 "$short"
+  done
+  [ "$long" = 0 ] && continue
+  rate=$(python3 recipes/memory_shootout_table.py --best "$folder/short/$method")
+  for seed in ${SEEDS:-7}; do
+    train "$folder/long/$method/$seed" "$method" "$rate" "$seed" "$long"
+  done
+done
+lscpu | sed -n 's/^Model name: *//p'
+python3 recipes/memory_shootout_table.py "$folder"
