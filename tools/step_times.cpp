@@ -45,12 +45,11 @@ std::optional<Sample> measure(const PlannedChoice& row, const OptionValues& give
   const report::BenchOptions options{.repetitions = 2,
                                      .batch = sample.sequences,
                                      .length = data::round_up_length(static_cast<std::int64_t>(setup.options.length))};
-  const auto planned = engine_of(values, setup, spec);
-  planned->plan_training(planned->model().planning_batch(options.batch, options.length, 0.15));
-  if (planned->planned_bytes() >= most) return std::nullopt;
-  sample.ms =
-      report::time_step_parts(*engine_of(values, setup, spec), common.task, common.vocabulary,
-                              std::max<std::int64_t>(static_cast<std::int64_t>(common.labels.size()), 1), options);
+  const auto engine = engine_of(values, setup, spec);
+  engine->plan_training(engine->model().planning_batch(options.batch, options.length, 0.15));
+  if (engine->planned_bytes() >= most) return std::nullopt;
+  const auto labels = std::max<std::int64_t>(static_cast<std::int64_t>(common.labels.size()), 1);
+  sample.ms = report::time_step_parts(*engine, common.task, common.vocabulary, labels, options);
   return sample;
 } catch (const plan::OutOfMemory&) {
   return std::nullopt;

@@ -25,3 +25,13 @@ refuses() {
   expect_no_file new
   rm -rf new
 }
+
+# expect_resumes RUN: without its last checkpoint, after step 4, the run ends with the same bytes again. Leaves `again`.
+expect_resumes() {
+  rm -rf again
+  cp -r "$1" again
+  rm -r again/checkpoints/step-00000004 again/model.safetensors
+  run "$COMERA" pretrain --resume again
+  expect_exit 0
+  expect_same_bytes "$1/model.safetensors" again/model.safetensors
+}

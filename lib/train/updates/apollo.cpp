@@ -4,7 +4,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/optimizer.h"
 #include "lib/layers/training/subspace.h"
-#include "lib/train/updates/method.h"
+#include "lib/train/updates/decay.h"
 
 namespace comera::train {
 namespace {
@@ -35,9 +35,7 @@ class ApolloMini final : public Method {
   }
 
   void run(Walk& walk, StepState* state, std::span<const Target> targets, const States& states) override {
-    decays_.clear();
-    for (const Target& t : targets) decays_.push_back({t.count, t.value, t.scalars});
-    walk.run(walk.backend().decay, {decays_.data(), static_cast<int>(decays_.size()), &state->scalars});
+    decay_.run(walk, state, targets);
     for (const Target& t : targets) update(walk, state, t, states);
   }
 
@@ -89,7 +87,7 @@ class ApolloMini final : public Method {
   }
 
   std::int64_t least_elements_;
-  std::vector<kernels::DecayTensor> decays_;
+  Decay decay_;
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "kernels/optimizer.h"
 #include "lib/core/error.h"
 #include "lib/layers/training/subspace.h"
-#include "lib/train/updates/method.h"
+#include "lib/train/updates/decay.h"
 
 namespace comera::train {
 namespace {
@@ -72,9 +72,7 @@ class Galore final : public Method {
   }
 
   void run(Walk& walk, StepState* state, std::span<const Target> targets, const States& states) override {
-    decays_.clear();
-    for (const Target& t : targets) decays_.push_back({t.count, t.value, t.scalars});
-    walk.run(walk.backend().decay, {decays_.data(), static_cast<int>(decays_.size()), &state->scalars});
+    decay_.run(walk, state, targets);
     for (const Target& t : targets) update(walk, state, t, states);
   }
 
@@ -144,7 +142,7 @@ class Galore final : public Method {
   GaloreSettings settings_;
   std::int64_t least_elements_;
   bool in_8_bits_;
-  std::vector<kernels::DecayTensor> decays_;
+  Decay decay_;
 };
 
 }  // namespace

@@ -105,11 +105,7 @@ done <figures
 grep -q '^activations = ' run/recipe.toml || fail "the recipe names the policy"
 grep -q '^accumulate = ' run/recipe.toml || fail "the recipe names the micro-batches"
 grep -qE '^(# )?fit ' run/recipe.toml && fail "the recipe has no second choice"
-cp -r run again
-rm -r again/checkpoints/step-00000004 again/model.safetensors
-run "$COMERA" pretrain --resume again
-expect_exit 0
-expect_same_bytes run/model.safetensors again/model.safetensors
+expect_resumes run
 rm -r again/checkpoints/step-00000004 again/model.safetensors
 run "$COMERA" pretrain "${llama[@]}" --fit "$figure" -o again --resume
 expect_exit 0
