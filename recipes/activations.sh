@@ -20,13 +20,7 @@ timed=${TIMED:-keep cheap block int8 int4 cheap,int8 cheap,int4 block,int8}
 trained=${TRAINED:-keep int8 int8-stochastic int4 int4-stochastic}
 mkdir -p "$folder/text" "$folder/mnli"
 
-prepare_llama() {
-  [ -f "$folder/text/tokenizer/tokenizer.model" ] && return
-  zstd -dc "${COMERA_DATA:?a folder with text/gutenberg16.txt.zst}/text/gutenberg16.txt.zst" |
-    awk -v train="$folder/text/train.txt" -v dev="$folder/text/dev.txt" \
-      'int(NR / 100) % 100 == 7 { if (kept++ < 4000) print > dev; next } { print > train }'
-  "$comera" tokenizer train --data "$folder/text/train.txt" --kind bpe --vocab-size 4096 -o "$folder/text/tokenizer"
-}
+prepare_llama() { COMERA=$comera recipes/books.sh "$folder/text" 4000; }
 
 prepare_mnli() {
   [ -f "$folder/mnli/tokenizer/vocab.txt" ] && return

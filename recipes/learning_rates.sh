@@ -25,15 +25,7 @@ prepare_glosses() {
     "$comera" tokenizer train --data "$folder/glosses/train.tsv" -o "$folder/glosses/tokenizer"
 }
 
-# Holds out one line in a hundred, in blocks of a hundred lines.
-prepare_text() {
-  [ -f "$folder/text/dev.txt" ] && return
-  mkdir -p "$folder/text"
-  zstd -dc "${COMERA_DATA:?a folder with text/gutenberg16.txt.zst}/text/gutenberg16.txt.zst" |
-    awk -v train="$folder/text/train.txt" -v dev="$folder/text/dev.txt" \
-      '{ print > (int(NR / 100) % 100 == 7 ? dev : train) }'
-  "$comera" tokenizer train --data "$folder/text/train.txt" --kind bpe --vocab-size 4096 -o "$folder/text/tokenizer"
-}
+prepare_text() { COMERA=$comera recipes/books.sh "$folder/text"; }
 
 glosses() { # FORM NAME options...
   local form=$1 name=$2

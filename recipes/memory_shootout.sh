@@ -46,15 +46,6 @@ rates_of() { # METHOD
   esac
 }
 
-prepare() {
-  [ -f "$text/tokenizer/tokenizer.model" ] && return
-  mkdir -p "$text"
-  zstd -dc "${COMERA_DATA:?a folder with text/gutenberg16.txt.zst}/text/gutenberg16.txt.zst" |
-    awk -v train="$text/train.txt" -v dev="$text/dev.txt" \
-      'int(NR / 100) % 100 == 7 { if (kept++ < 4000) print > dev; next } { print > train }'
-  "$comera" tokenizer train --data "$text/train.txt" --kind bpe --vocab-size 4096 -o "$text/tokenizer"
-}
-
 train() { # FOLDER METHOD RATE SEED STEPS
   [ -f "$1/report.json" ] && return
   # shellcheck disable=SC2046  # a list of words
@@ -67,7 +58,7 @@ train() { # FOLDER METHOD RATE SEED STEPS
 for method in $methods; do
   options_of "$method" > /dev/null
 done
-prepare
+COMERA=$comera recipes/books.sh "$text" 4000
 for method in $methods; do
   for rate in $(rates_of "$method"); do
     train "$folder/short/$method/$rate" "$method" "$rate" 7 "$short"

@@ -16,5 +16,7 @@ add_test(NAME "recipes: check_gpu" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipe
 set_tests_properties("recipes: check_gpu" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
 add_test(NAME "recipes: mnli" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/mnli.sh)
 set_tests_properties("recipes: mnli" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
+add_test(NAME "recipes: books" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/books.sh)
+set_tests_properties("recipes: books" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
 add_test(NAME "recipes: minilm" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/minilm.sh)
 set_tests_properties("recipes: minilm" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
