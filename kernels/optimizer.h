@@ -79,11 +79,12 @@ struct SquareSum {
   double* result = nullptr;
 };
 // gradient_scale = max_norm > 0 and norm > max_norm ? max_norm / norm : 1, with norm = sqrt(*square_sum). finite = 0 if
-// norm or *loss is not finite.
+// norm, *loss or *applied is not finite.
 struct ClipGradient {
   double max_norm = 0;
   const double* square_sum = nullptr;
   const double* loss = nullptr;
+  const double* applied = nullptr;  // sum of squares of gradients that the backward has applied (kernels/lomo.h)
   StepScalars* scalars = nullptr;
 };
 

@@ -70,7 +70,7 @@ Status run(const Context& context, const SquareSum& a) {
 Status run(const Context&, const ClipGradient& a) {
   const double norm = __builtin_sqrt(*a.square_sum);
   a.scalars->gradient_scale = a.max_norm > 0 && norm > a.max_norm ? a.max_norm / norm : 1;
-  a.scalars->finite = __builtin_isfinite(norm) && __builtin_isfinite(*a.loss) ? 1 : 0;
+  a.scalars->finite = __builtin_isfinite(norm) && __builtin_isfinite(*a.loss) && __builtin_isfinite(*a.applied) ? 1 : 0;
   return Status::ok;
 }
 

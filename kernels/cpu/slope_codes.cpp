@@ -68,7 +68,7 @@ Status run(const Context& context, const SlopeApply& a) {
     const std::uint8_t* codes = a.codes + row * slope_row_bytes(a.columns);
     sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
       alignas(16) std::uint8_t bytes[F::width] = {};
-      for (std::int64_t j = 0; j < (lanes_in(lanes) + 3) / 4; ++j) {
+      for (std::int64_t j = 0; j < F::width / 4 && 4 * j < lanes_in(lanes); ++j) {
         const std::uint32_t four = unpacked(codes[i / 4 + j]);
         std::memcpy(bytes + 4 * j, &four, 4);
       }

@@ -142,7 +142,7 @@ COMERA_DEVICE bool is_finite(double x) { return x - x == 0; }
 __global__ void clip(ClipGradient a) {
   const double norm = sqrt(*a.square_sum);
   a.scalars->gradient_scale = a.max_norm > 0 && norm > a.max_norm ? a.max_norm / norm : 1;
-  a.scalars->finite = is_finite(norm) && is_finite(*a.loss) ? 1 : 0;
+  a.scalars->finite = is_finite(norm) && is_finite(*a.loss) && is_finite(*a.applied) ? 1 : 0;
 }
 
 Status run(const Context& context, const ClipGradient& a) { return launch(context, {1, 1}, clip, a); }

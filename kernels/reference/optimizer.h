@@ -49,7 +49,7 @@ template <class T>
 void compute(const ClipGradient& a) {
   const double norm = std::sqrt(*a.square_sum);
   a.scalars->gradient_scale = a.max_norm > 0 && norm > a.max_norm ? a.max_norm / norm : 1;
-  a.scalars->finite = std::isfinite(norm) && std::isfinite(*a.loss) ? 1 : 0;
+  a.scalars->finite = std::isfinite(norm) && std::isfinite(*a.loss) && std::isfinite(*a.applied) ? 1 : 0;
 }
 
 }  // namespace comera::kernels::reference

@@ -23,6 +23,7 @@ Engine::Engine(const Machine& machine, layers::ModelFactory factory, const Engin
 void Engine::adopt(std::unique_ptr<Model> model) {
   model->set_state(device_state_);
   if (options_.training() && options_.keeper) declare_weights(*model);
+  if (options_.training()) options_.update->declare(model->parameters());
   weights_ = std::make_unique<Weights>(machine_, std::move(model),
                                        options_.training() ? options_.update->state() : std::vector<ParameterState>());
   plans_.clear();
@@ -32,6 +33,9 @@ void Engine::adopt(std::unique_ptr<Model> model) {
   if (options_.training()) {
     sink_ = options_.sink(weights_->model().parameters(), weights_->model().step_gradients());
     update_ = options_.update->make(*weights_, *sink_);
+    sink_->apply_by([this](layers::Walk& walk, const Parameter& parameter, const Tensor& gradient) {
+      update_->apply(walk, device_state_, parameter, gradient);
+    });
     record(key(Phase::begin), nullptr, [&](layers::Walk& walk) { begin_walk(walk); });
   }
   record(key(Phase::prepare), nullptr, [&](layers::Walk& walk) { prepare_walk(walk); });
@@ -279,7 +283,7 @@ void Engine::start(std::span<const Batch> parts) {
   state_.scalars.loss_scale = 1.0 / static_cast<double>(std::max<std::int64_t>(counted, 1));
   state_.scalars.sequence_scale = 1.0 / static_cast<double>(std::max<std::int64_t>(sequences, 1));
   state_.scalars.gradient_scale = state_.scalars.finite = 1;
-  state_.loss[0] = state_.loss[1] = state_.correct = 0;
+  state_.loss[0] = state_.loss[1] = state_.correct = state_.applied_square_sum = 0;
   send_state();
   run_step(parts);
   prepared_ = false;

@@ -89,7 +89,7 @@ class Engine {
 
   // Runs one optimiser step on the micro-batches and skips those without sequences. The caller runs
   // begin_step() and sets the rank inputs before. The call sets loss, correct, square sums, rank outputs and
-  // scalars.finite. If finite == 0, no weight has changed.
+  // scalars.finite. If finite == 0, no weight has changed, except those that were applied at once before that was seen.
   void train(std::span<const Batch> parts);
   // The same step in two parts: on a device the step runs when start() returns, and send_ahead() can send the inputs of
   // the next step meanwhile. It does so for a step of one micro-batch only.

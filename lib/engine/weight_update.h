@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/core/error.h"
 #include "lib/engine/weights.h"
 #include "lib/layers/training/sink.h"
 #include "lib/layers/training/step_state.h"
@@ -24,12 +25,18 @@ class WeightUpdate {
   virtual ~WeightUpdate() = default;
   // Runs in the finishing walk, after the model's finish(). `state` is in device memory and is not read here.
   virtual void run(layers::Walk& walk, layers::StepState* state) = 0;
+  // Runs in the backward, for the finished gradient of a parameter with at_once, before run().
+  virtual void apply(layers::Walk&, layers::StepState*, const layers::Parameter&, const plan::Tensor&) {
+    COMERA_CHECK(false);  // of a rule that declares no such parameter
+  }
 };
 
 // A kind of update. Checkpoints, the memory table, device memory and the removal of ranks follow from its declaration.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
+  // Marks the parameters that are applied at once. The engine calls it before it makes weights, state and sink.
+  virtual void declare(layers::Parameters&) const {}
   // The tensors that the update keeps per parameter between steps.
   virtual std::vector<ParameterState> state() const = 0;
   // Bytes of StepState::update that the update reads, at most sizeof StepState::update.

@@ -32,7 +32,10 @@ Option optimizer_option(const char* group) {
       .help =
           "the update of dense linear weights, with AdamW for all others; adamw8bit stores moments in 8 bits; galore "
           "has them in the subspace of a gradient's first singular vectors, galore8bit in 8 bits there; apollo-mini "
-          "stores a row of moments per weight and scales the gradient by them; GLOB=METHOD for layers by name, the "
+          "stores a row of moments per weight and scales the gradient by them; lomo (no state) and adalomo (one mean "
+          "per "
+          "row and column) update weights of blocks in the backward and free each gradient; GLOB=METHOD for layers by "
+          "name, the "
           "last match counts",
       .metavar = "[GLOB=]METHOD,...",
       .result_relevant = true,
@@ -44,6 +47,7 @@ Option optimizer_option(const char* group) {
 
 constexpr const char* compact_group = "Projections of --activations compact";
 constexpr const char* galore_group = "Subspaces of --optimizer galore";
+constexpr const char* lomo_group = "Updates of --optimizer lomo";
 
 Option number_in(const char* group, const char* name, const char* value, const char* help) {
   return {.name = name,
@@ -122,6 +126,7 @@ std::vector<Option> memory_options(const char* group) {
   std::vector<Option> rows = {activations_option(group), optimizer_option(group)};
   for (Option& option : compact_options()) rows.push_back(std::move(option));
   for (Option& option : galore_options()) rows.push_back(std::move(option));
+  rows.push_back(number_in(lomo_group, "lomo-clip", "1", "limit of the norm of each gradient; 0: none"));
   return rows;
 }
 
@@ -131,6 +136,7 @@ void read_memory_options(const OptionValues& values, engine::EngineOptions& engi
   optimizer.methods.rules = parse_methods(values.list("optimizer"));
   optimizer.methods.galore = {values.integer("galore-rank"), values.integer("galore-refresh"),
                               values.real("galore-scale")};
+  optimizer.methods.lomo_clip = values.real("lomo-clip");
   optimizer.beside_scale = activations.projected.scale * activations.projected.beside;
   engine.recompute = activations.recompute;
   if (!activations.rules.empty()) engine.keeper = std::make_shared<layers::RuledKeeper>(activations);

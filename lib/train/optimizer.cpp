@@ -27,8 +27,9 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
   for (const layers::ChainParameters& chain : weights.model().chains())
     chains_.resize(chains_.size() + !chain.diagonals.empty());
   cores_.resize(count_if(is_core));
-  gradients_.resize(parameters.size());
+  gradients_.reserve(parameters.size());
   methods_.check(weights.model().parameters());
+  check_at_once();
   for (const Parameter& parameter : parameters) group_of_.push_back(methods_.number_of(parameter));
   groups_.resize(methods_.methods());
   for (Group& group : groups_) group.targets.reserve(parameters.size()), group.in_subspaces.reserve(parameters.size());
@@ -37,6 +38,24 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
 }
 
 Optimizer::~Optimizer() = default;
+
+// The factors of the objective and of the global norm are known when all gradients are.
+void Optimizer::check_at_once() const {
+  const MethodRule* rule = rule_at_once(options_.methods.rules);
+  if (!rule) return;
+  if (options_.max_norm > 0)
+    fail_input(
+        "[train] --optimizer {} updates weights in the backward, before the norm of all gradients is known, and --clip "
+        "is {:g}; use --clip 0{}",
+        rule->method, options_.max_norm,
+        rule->method == "lomo" ? " with --lomo-clip, which limits each gradient by its own norm"
+                               : ": adalomo limits each update by its own size");
+  if (!chains_.empty())
+    fail_input(
+        "[train] --optimizer {} updates weights in the backward, before the step has weighed the loss against the "
+        "ranks of the tensor trains; use adamw8bit for the dense weights, or --form dense",
+        rule->method);
+}
 
 void Optimizer::fill_chains() {
   auto call = chains_.begin();
@@ -56,14 +75,15 @@ void Optimizer::fill_chains() {
 void Optimizer::fill_tensors(layers::StepState* state) {
   auto weighed = weighed_.begin();
   auto core = cores_.begin();
-  decays_.clear();
+  decays_.clear(), gradients_.clear();
   for (Group& group : groups_) group.targets.clear(), group.in_subspaces.clear();
   const auto* scalars = reinterpret_cast<const UpdateScalars*>(state->update);
   for (const Parameter& parameter : weights_.model().parameters().all()) {
+    if (parameter.at_once) continue;
     const Target target{&parameter, parameter.gradient_shape().elements(),
                         parameter.subspace ? nullptr : parameter.value.data, sink_.gradient(parameter).data,
                         scalars->group(parameter)};
-    gradients_[static_cast<std::size_t>(parameter.index)] = {target.count, target.gradient};
+    gradients_.push_back({target.count, target.gradient});
     Group& group = groups_[group_of_[static_cast<std::size_t>(parameter.index)]];
     (parameter.subspace ? group.in_subspaces : group.targets).push_back(target);
     if (parameter.subspace && parameter.decay)
@@ -112,10 +132,19 @@ void Optimizer::run(layers::Walk& walk, layers::StepState* state) {
   fill_tensors(state);
   if (!chains_.empty()) run_objective(walk, state);
   walk.run(backend.square_sum, {gradients_.data(), static_cast<int>(gradients_.size()), &state->square_sum});
-  walk.run(backend.clip_gradient, {options_.max_norm, &state->square_sum, state->loss, &state->scalars});
+  walk.run(backend.clip_gradient,
+           {options_.max_norm, &state->square_sum, state->loss, &state->applied_square_sum, &state->scalars});
   for (std::size_t k = 0; k < groups_.size(); ++k)
     if (!groups_[k].targets.empty()) methods_[k].run(walk, state, groups_[k].targets, states_of(k));
   run_in_subspaces(walk, state);
+}
+
+void Optimizer::apply(layers::Walk& walk, layers::StepState* state, const Parameter& parameter,
+                      const plan::Tensor& gradient) {
+  const Target target{&parameter, parameter.shape.elements(), parameter.value.data, gradient.data,
+                      reinterpret_cast<const UpdateScalars*>(state->update)->group(parameter)};
+  const std::size_t method = group_of_[static_cast<std::size_t>(parameter.index)];
+  methods_[method].run(walk, state, {&target, 1}, states_of(method));
 }
 
 namespace {
@@ -137,6 +166,7 @@ class Rule final : public engine::UpdateRule {
       }
     return states;
   }
+  void declare(layers::Parameters& parameters) const override { methods_->mark(parameters); }
   std::optional<std::size_t> curvature() const override { return 1; }
   std::size_t scalar_bytes() const override { return sizeof(UpdateScalars); }
   void write_scalars(const engine::UpdateStep& step, std::span<std::byte> to) const override {

@@ -43,8 +43,11 @@ class Optimizer final : public engine::WeightUpdate {
   ~Optimizer() override;
 
   void run(layers::Walk& walk, layers::StepState* state) override;
+  void apply(layers::Walk& walk, layers::StepState* state, const Parameter& parameter,
+             const plan::Tensor& gradient) override;
 
  private:
+  void check_at_once() const;
   void fill_chains();
   void fill_tensors(layers::StepState* state);
   void run_objective(layers::Walk& walk, layers::StepState* state);

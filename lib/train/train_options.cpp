@@ -61,7 +61,6 @@ std::optional<Period> period_of(const OptionValues& values, const char* name) {
 
 OptimizerOptions optimizer_options(const OptionValues& values) {
   OptimizerOptions options;
-  options.max_norm = values.real("clip");
   options.beta = values.real("beta");
   options.penalty = values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
   options.adamw.weight_decay = values.real("weight-decay");
@@ -116,6 +115,17 @@ void read_lengths(const OptionValues& values, TrainOptions& options) {
     fail_input("[{}] --max-time is a time, but {} came; write for example 90s, 20m or 8h", values.table().verb(),
                to_string(time));
   options.max_seconds = time.value;
+}
+
+// A method that updates weights in the backward has no norm of all gradients and no second micro-batch.
+void read_clip(const OptionValues& values, TrainOptions& options) {
+  const MethodRule* at_once = rule_at_once(options.optimizer.methods.rules);
+  options.optimizer.max_norm = values.has("clip") ? values.real("clip") : at_once ? 0 : 1;
+  if (at_once && options.accumulate > 1)
+    fail_input(
+        "[{}] --optimizer {} updates weights in the backward of every micro-batch, so --accumulate {} is not one step; "
+        "use --accumulate 1 and a smaller --batch or --activations block, or adamw8bit",
+        values.table().verb(), at_once->method, options.accumulate);
 }
 
 // Refuses a measure that the task does not have.
@@ -203,7 +213,7 @@ std::vector<Option> training_options() {
       number(g, "beta1", format_real(adamw.beta1).c_str(), 0, 1, "AdamW's decay of the first moment"),
       number(g, "beta2", format_real(adamw.beta2).c_str(), 0, 1, "AdamW's decay of the second moment"),
       number(g, "epsilon", format_real(adamw.epsilon).c_str(), 0, 1, "added to AdamW's denominator"),
-      also(number(g, "clip", "1", 0, none, "limit of the norm of all gradients; 0: no clipping"),
+      also(number(g, "clip", "", 0, none, "limit of the norm of all gradients; 0: no clipping"),
            {"max-grad-norm", "gradient-clipping", "grad-clip"}),
       row(g, "eval-every", OptionType::period, "",
           "steps (500), epochs (1e) or time (20m) between evaluations; the end is always evaluated"),
@@ -214,6 +224,8 @@ std::vector<Option> training_options() {
       free(count(g, "log-every", "10", 1, "steps between reports"))};
   for (Option& option : rows)
     if (option.name == "eval-every") option.default_words = "at the end only";
+  for (Option& option : rows)
+    if (option.name == "clip") option.default_words = "1; 0 with --optimizer lomo or adalomo";
   for (Option& option : memory_options(g)) rows.push_back(std::move(option));
   return rows;
 }
@@ -306,6 +318,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.schedule = schedule_of(values);
   options.optimizer = optimizer_options(values);
   read_memory_options(values, options.engine, options.optimizer);
+  read_clip(values, options);
   options.ranks = adaptation_options(values);
   options.late_after = period_of(values, "late-after");
   options.eval_every = period_of(values, "eval-every");

@@ -306,7 +306,7 @@ StepReport Trainer::report_of() const {
   report.seconds = seconds();
   report.has_accuracy = engine::has_accuracy(options_.task);
   report.learning_rate = learning_rate_;
-  report.gradient_norm = std::sqrt(state.square_sum);
+  report.gradient_norm = std::sqrt(state.square_sum + state.applied_square_sum);
   std::int64_t stored = 0;
   for (const layers::ChainParameters& chain : model.chains())
     for (const Parameter* core : chain.cores)

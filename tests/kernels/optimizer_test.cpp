@@ -87,16 +87,18 @@ Case square_sum(const Counts& counts) {
   return c;
 }
 
-Case clip(const std::string& name, double max_norm, double square_sum, double loss) {
+Case clip(const std::string& name, double max_norm, double square_sum, double loss, double applied = 0) {
   Case c("clip " + name);
-  c.values("square_sum", {square_sum}, Content::f64).values("loss", {loss}, Content::f64);
+  c.values("square_sum", {square_sum}, Content::f64)
+      .values("loss", {loss}, Content::f64)
+      .values("applied", {applied}, Content::f64);
   static_assert(sizeof(StepScalars) == 6 * sizeof(double));
   // seed, step, loss_scale, sequence_scale, gradient_scale, finite
   c.values("scalars", {0, 0, 0.5, 1, 123, 456}, Content::f64);
   c.tensor("scalars").f64_roundings = 4;  // a root and a quotient, each within one rounding
   c.forward = [=](Run& r) {
     r.call(&Backend::clip_gradient, [&] {
-      return ClipGradient{max_norm, r.doubles("square_sum"), r.doubles("loss"),
+      return ClipGradient{max_norm, r.doubles("square_sum"), r.doubles("loss"), r.doubles("applied"),
                           static_cast<StepScalars*>(r.out("scalars"))};
     });
   };
@@ -127,6 +129,7 @@ static std::vector<Case> optimizer_cases() {
   cases.push_back(clip("infinite gradient", 2, infinity, 1));
   cases.push_back(clip("nan gradient", 2, nan, 1));
   cases.push_back(clip("nan loss", 2, 9, nan));
+  cases.push_back(clip("applied infinite gradient", 2, 9, 1, infinity));
   return cases;
 }
 

@@ -169,6 +169,41 @@ class Galore:
         return 0.7 * (self.p @ n if left else n @ self.p.T)
 
 
+def train_at_once(update):
+    """`up.weight` has W <- update(W, G, step); the others have Adam without clipping."""
+    weights, adam = model(), Adam()
+    for step in range(STEPS):
+        found = gradients(weights, step)
+        with torch.no_grad():
+            for name, w in weights.items():
+                if name == "up.weight":
+                    w.copy_(update(w, found[name], step))
+                else:
+                    w -= RATE * ((DECAY if decays(name) else 0) * w + adam(name, found[name], step))
+    return weights
+
+
+def lomo(w, g, step):
+    """arXiv 2306.09782 with the norm of this gradient limited to 0.05."""
+    return (1 - RATE * DECAY) * w - RATE * min(1, 0.05 / float(g.norm())) * g
+
+
+class AdaLomo:
+    """arXiv 2310.10195: Adafactor's means of squares over rows and columns, size of an update at most 1, no momentum."""
+
+    def __init__(self):
+        self.row = self.column = 0
+
+    def __call__(self, w, g, step):
+        old, square = 1 - (step + 1) ** -0.8, g * g + 1e-30
+        self.row = old * self.row + (1 - old) * square.mean(1)
+        self.column = old * self.column + (1 - old) * square.mean(0)
+        u = g * (self.row / self.row.mean()).rsqrt()[:, None] * self.column.rsqrt()[None, :]
+        u = u / max(1, float((u * u).mean().sqrt()))
+        rate = RATE * max(1e-3, float((w * w).mean().sqrt()))
+        return (1 - rate * DECAY) * w - rate * u
+
+
 def show(name, weights):
     numbers = [float(x) for key in ("up.weight", "down.weight") for x in weights[key].detach().flatten()]
     print(f"// {len(numbers)} numbers: up.weight [{WIDTH}, {HIDDEN}], down.weight [{HIDDEN}, {LABELS}].")
@@ -186,4 +221,6 @@ show("compact", train(compact, Adam()))
 show("apollo_mini", train(lambda step, name: None, ApolloMini()))
 show("galore_rows", train(lambda step, name: None, Galore("up.weight", 2)))
 show("galore_columns", train(lambda step, name: None, Galore("down.weight", 2)))
+show("lomo", train_at_once(lomo))
+show("adalomo", train_at_once(AdaLomo()))
 print("}  // namespace oracle")

@@ -123,6 +123,66 @@ TEST_CASE("memory methods: galore is GaLore of the formulas, on rows and on colu
   check(after_ten_steps(*columns, 1), oracle::galore_columns);
 }
 
+namespace {
+
+std::unique_ptr<Engine> at_once(const char* word, const Activations& activations = {}) {
+  train::OptimizerOptions settings = options();
+  settings.max_norm = 0;
+  settings.methods = {.rules = train::parse_methods({word}), .least_elements = 100, .lomo_clip = 0.05};
+  return engine_of(activations, settings);
+}
+
+}  // namespace
+
+TEST_CASE("memory methods: lomo and adalomo are those of the formulas and keep no gradient") {
+  const auto lomo = at_once("lomo"), adalomo = at_once("adalomo"), adamw = engine_of({}, options());
+  const Parameter &up = *lomo->model().parameters().find("up.weight"),
+                  &other = *adalomo->model().parameters().find("up.weight");  // [12, 16]
+  CHECK(up.at_once);
+  CHECK_FALSE(lomo->model().parameters().find("down.weight")->at_once);  // no layer of a block
+  CHECK(lomo->weights().state(0, up.index).shape == Shape{0});
+  CHECK(adalomo->weights().state(2, other.index).shape == Shape{12});
+  CHECK(adalomo->weights().state(3, other.index).shape == Shape{16});
+  check(after_ten_steps(*lomo, 1), oracle::lomo);
+  check(after_ten_steps(*adalomo, 1), oracle::adalomo);
+  after_ten_steps(*adamw, 1);
+  const auto kept = [](Engine& engine) { return engine.model().step_gradients().bytes(); };
+  CHECK(kept(*adamw) - kept(*lomo) >= 12 * 16 * sizeof(double));
+  CHECK(lomo->state().applied_square_sum > 0);
+  for (const char* word : {"lomo", "adalomo"}) {
+    Activations block = layers::parse_activations({"block"});
+    check(after_ten_steps(*at_once(word, block), 1),
+          word == std::string("lomo") ? std::span<const double>(oracle::lomo) : oracle::adalomo);
+  }
+}
+
+TEST_CASE("memory methods: lomo is refused with clipping of all gradients, adapted ranks and gradients in a subspace") {
+  train::OptimizerOptions settings = options();
+  settings.methods = {.rules = train::parse_methods({"lomo"}), .least_elements = 100};
+  CHECK_THROWS_WITH(engine_of({}, settings), Catch::Contains("use --clip 0 with --lomo-clip"));
+  CHECK_THROWS_WITH(at_once("lomo", compact()), Catch::Contains("--optimizer lomo needs whole gradients"));
+}
+
+// A step whose loss is not finite changes no weight, at once or at the end.
+TEST_CASE("memory methods: lomo and adalomo change nothing in a step that is not finite") {
+  for (const char* word : {"lomo", "adalomo"}) {
+    const auto engine = at_once(word);
+    const Parameter &up = *engine->model().parameters().find("up.weight"),
+                    &bias = *engine->model().parameters().find("down.bias");
+    layers::store(bias.value, 0, std::nan(""));
+    const auto bytes = [&] {
+      const auto* first = static_cast<const std::byte*>(up.value.data);
+      return std::vector<std::byte>(first, first + up.value.bytes());
+    };
+    const std::vector<std::byte> before = bytes();
+    engine->begin_step(9, {.step = 0, .rates = {0, 0, 0.02}});
+    const data::Batch batch = toy::batch(0, 16);
+    engine->train({&batch, 1});
+    CHECK(engine->state().scalars.finite == 0);
+    CHECK(bytes() == before);
+  }
+}
+
 // The first step from moments of zero is that of 32 bits, in float.
 TEST_CASE("memory methods: galore8bit begins as galore and has moments in bytes") {
   std::vector<std::vector<double>> weights;

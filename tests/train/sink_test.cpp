@@ -22,6 +22,7 @@ class ApplySink final : public layers::Sink {
   ApplySink(layers::Parameters& parameters, plan::Slab& step_gradients, std::map<std::string, int>& completed)
       : plain_(layers::make_accumulate_sink(parameters, step_gradients)), completed_(completed) {}
 
+  void apply_by(Apply) override {}
   void begin(Walk& walk) override { plain_->begin(walk); }
   Tensor open(Walk& walk, Parameter& parameter) override { return plain_->open(walk, parameter); }
   void close(Walk& walk, Parameter& parameter, Tensor& gradient) override { plain_->close(walk, parameter, gradient); }

@@ -55,7 +55,10 @@ struct Parameter {
   bool from_factors = false;        // its gradient appears once per step, from the gradients of the merged factors
   // Its gradient and update are in this subspace; null: they have the parameter's shape. Set before a sink is made.
   std::shared_ptr<const Subspace> subspace;
-  bool beside_subspaces = false;      // its gradient is exact, its update scaled like those of its block in subspaces
+  bool beside_subspaces = false;  // its gradient is exact, its update scaled like those of its block in subspaces
+  // Its update runs in the backward, as soon as its gradient is finished. A layer opens such a gradient once in a step.
+  // Set before a sink is made.
+  bool at_once = false;
   std::optional<DType> stored;        // type in exported files; none: that of memory
   int index = -1;                     // in the order of adding
   Tensor value;                       // null until bound

@@ -14,6 +14,10 @@ class AccumulateSink final : public Sink {
   // begin() sets all step-long gradients to zero, those of the merged factors included.
   AccumulateSink(Parameters& parameters, plan::Slab& step_gradients) : step_gradients_(step_gradients) {
     for (const Parameter& parameter : parameters.all()) {
+      if (parameter.at_once) {
+        gradients_.emplace_back();
+        continue;
+      }
       plan::Slab& slab = parameter.from_factors ? from_factors_ : step_gradients_;
       const int slot = slab.add("gradient." + parameter.name, plan::Category::gradients, parameter.value.dtype,
                                 parameter.gradient_shape());
@@ -21,14 +25,17 @@ class AccumulateSink final : public Sink {
     }
   }
 
+  void apply_by(Apply apply) override { apply_ = std::move(apply); }
+
   void begin(Walk& walk) override {
     const Tensor first = step_gradients_.items().empty() ? Tensor{} : step_gradients_[0];
     walk.run(walk.backend().fill, kernels::Fill{first.data, step_gradients_.bytes()});
     for (Gradient& gradient : gradients_)
-      if (!gradient.from_factors) gradient.tensor = step_gradients_[gradient.slot];
+      if (!gradient.from_factors && gradient.slot >= 0) gradient.tensor = step_gradients_[gradient.slot];
   }
 
   Tensor open(Walk& walk, Parameter& parameter) override {
+    if (parameter.at_once) return zeros(walk, parameter);
     Gradient& gradient = gradients_[static_cast<std::size_t>(parameter.index)];
     if (!gradient.from_factors) return step_gradients_[gradient.slot];
     if (memory_.empty()) {
@@ -40,7 +47,15 @@ class AccumulateSink final : public Sink {
     return gradient.tensor = from_factors_[gradient.slot];
   }
 
-  void close(Walk&, Parameter&, Tensor& gradient) override { gradient = Tensor{}; }
+  void close(Walk& walk, Parameter& parameter, Tensor& gradient) override {
+    if (!parameter.at_once) {
+      gradient = Tensor{};
+      return;
+    }
+    COMERA_CHECK(apply_ != nullptr);
+    apply_(walk, parameter, gradient);
+    walk.drop(gradient);
+  }
   void complete(Walk&, Parameter&) override {}
 
   Tensor gradient(const Parameter& parameter) const override {
@@ -54,12 +69,20 @@ class AccumulateSink final : public Sink {
   }
 
  private:
+  static Tensor zeros(Walk& walk, const Parameter& parameter) {
+    const Tensor gradient =
+        walk.make("gradient", parameter.gradient_shape(), parameter.value.dtype, plan::Category::gradients);
+    walk.run(walk.backend().fill, kernels::Fill{gradient.data, gradient.bytes()});
+    return gradient;
+  }
+
   struct Gradient {
     bool from_factors = false;
-    int slot = -1;  // in from_factors_ or step_gradients_
+    int slot = -1;  // in from_factors_ or step_gradients_; -1: applied at once
     Tensor tensor;
   };
 
+  Apply apply_;
   plan::Slab& step_gradients_;
   plan::Slab from_factors_;
   Tensor memory_;  // of from_factors_; empty if not allocated

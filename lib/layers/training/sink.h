@@ -15,6 +15,10 @@ using plan::Walk;
 class Sink {
  public:
   virtual ~Sink() = default;
+  // The update of parameters that are applied at once (Parameter::at_once), in the walk of their backward. Set before
+  // the first walk.
+  using Apply = std::function<void(Walk& walk, const Parameter& parameter, const Tensor& gradient)>;
+  virtual void apply_by(Apply apply) = 0;
   // Called at the start of a step, before the first backward.
   virtual void begin(Walk& walk) = 0;
   // Returns a tensor of the parameter's gradient_shape(). The layer adds (+=) its contribution to it.

@@ -14,10 +14,11 @@ struct StepState {
   kernels::StepScalars scalars;
   kernels::RankState rank;
   alignas(double) std::byte update[640] = {};  // scalars of the weight update; its rule declares and writes them
-  double loss[2] = {0, 0};     // mean loss of the step, summed over micro-batches (complex: real, imaginary)
-  double correct = 0;          // correct predictions, over micro-batches
-  double square_sum = 0;       // of all gradients, before clipping
-  double core_square_sum = 0;  // |G|^2 of beta |G|^2
+  double loss[2] = {0, 0};        // mean loss of the step, summed over micro-batches (complex: real, imaginary)
+  double correct = 0;             // correct predictions, over micro-batches
+  double square_sum = 0;          // of the gradients at the end of the step, before clipping
+  double applied_square_sum = 0;  // of those that the backward has applied (Parameter::at_once)
+  double core_square_sum = 0;     // |G|^2 of beta |G|^2
 };
 
 }  // namespace comera::layers

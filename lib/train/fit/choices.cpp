@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/train/updates/choice.h"
+
 namespace comera::train {
 namespace {
 
@@ -65,12 +67,13 @@ std::vector<MemoryChoice> memory_choices(const OptionValues& values, FreeOptions
   const std::int64_t now = values.integer("batch"), whole = now * values.integer("accumulate");
   const std::vector<std::int64_t> sizes = divisors(whole);
   std::vector<MemoryChoice> choices;
+  const bool whole_steps = rule_at_once(parse_methods(values.list("optimizer"))) != nullptr;
   for (MemoryChoice choice : forms(values, ceiling))
     for (const Means& means : order) {
       choice.activations = fixed("activations") ? activations_of(values) : means.activations;
       choice.optimizer = fixed("optimizer") ? optimizer_of(values) : means.optimizer;
       for (const std::int64_t size : sizes) {
-        if (size > now || (size < now && !means.splits)) continue;
+        if (size > now || (size < now && (!means.splits || (fixed("optimizer") && whole_steps)))) continue;
         choice.batch = size, choice.accumulate = whole / size;
         add_new(choices, choice);
       }

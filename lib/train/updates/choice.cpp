@@ -16,6 +16,8 @@ std::unique_ptr<Method> make_method(const std::string& name, const MethodSetting
   if (name == "apollo-mini") return make_apollo_mini(settings.least_elements);
   if (name == "galore" || name == "galore8bit")
     return make_galore(settings.galore, settings.least_elements, name == "galore8bit");
+  if (name == "lomo") return make_lomo(settings.lomo_clip, settings.least_elements);
+  if (name == "adalomo") return make_adalomo(settings.least_elements);
   return make_adamw();
 }
 
@@ -51,8 +53,15 @@ void require_whole_gradient(const Parameter& weight, const char* method) {
       method, weight.name);
 }
 
+const MethodRule* rule_at_once(const std::vector<MethodRule>& rules) {
+  const auto rule = std::find_if(rules.begin(), rules.end(),
+                                 [](const MethodRule& one) { return make_method(one.method, {})->at_once(); });
+  return rule == rules.end() ? nullptr : &*rule;
+}
+
 const std::vector<std::string>& method_names() {
-  static const std::vector<std::string> names = {"adamw", "adamw8bit", "galore", "galore8bit", "apollo-mini"};
+  static const std::vector<std::string> names = {"adamw",       "adamw8bit", "galore", "galore8bit",
+                                                 "apollo-mini", "lomo",      "adalomo"};
   return names;
 }
 
@@ -107,6 +116,10 @@ std::size_t MethodChoice::number_of(const Parameter& parameter) const {
   return static_cast<std::size_t>(std::find(names_.begin(), names_.end(), rule->method) - names_.begin());
 }
 
+void MethodChoice::mark(layers::Parameters& parameters) const {
+  for (Parameter& parameter : parameters.all()) parameter.at_once = (*this)[number_of(parameter)].at_once();
+}
+
 void MethodChoice::check(const layers::Parameters& parameters) const {
   const auto& all = parameters.all();
   for (const MethodRule& rule : settings_.rules) {
@@ -118,7 +131,8 @@ void MethodChoice::check(const layers::Parameters& parameters) const {
           "[train] --optimizer {}: {} has no dense linear weight of {} elements or more{}; cores of tensor trains, "
           "tables and small weights have AdamW in 32 bits; use adamw",
           word_of(rule), rule.glob.empty() ? "the model" : "what matches", settings_.least_elements,
-          rule.glob.empty() && rule.method.starts_with("galore") ? " in a block" : "");
+          rule.method.ends_with("lomo") || (rule.glob.empty() && rule.method.starts_with("galore")) ? " in a block"
+                                                                                                    : "");
   }
   for (const Parameter& parameter : all) (*this)[number_of(parameter)].check(parameter);
 }

@@ -18,6 +18,8 @@ struct MethodRule {
 std::vector<MethodRule> parse_methods(const std::vector<std::string>& words);
 // The words that count: a method for all, and the words by name after it. The first is adamw if no method is for all.
 std::vector<std::string> counted_methods(const std::vector<std::string>& words);
+// The first word whose method updates weights in the backward; null: there is none.
+const MethodRule* rule_at_once(const std::vector<MethodRule>& rules);
 // The methods of --optimizer.
 const std::vector<std::string>& method_names();
 
@@ -25,6 +27,7 @@ struct MethodSettings {
   std::vector<MethodRule> rules;       // the last that matches counts; none: adamw
   std::int64_t least_elements = 4096;  // of a weight that another method than AdamW takes
   GaloreSettings galore = {};
+  double lomo_clip = 1;
 };
 
 // A method per parameter. AdamW, which is the first, has what no rule matches and what the method of the last matching
@@ -36,6 +39,8 @@ class MethodChoice {
   std::size_t methods() const { return methods_.size(); }
   Method& operator[](std::size_t number) const { return *methods_[number]; }
   std::size_t number_of(const Parameter& parameter) const;
+  // Sets Parameter::at_once.
+  void mark(layers::Parameters& parameters) const;
   // InputError for a rule that no parameter matches, for one whose method takes none of them, and for a parameter that
   // its method cannot update.
   void check(const layers::Parameters& parameters) const;

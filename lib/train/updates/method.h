@@ -54,9 +54,13 @@ class Method {
   virtual bool takes(const Parameter& parameter, bool by_name) const = 0;
   // InputError if it takes the parameter but cannot update it with its settings.
   virtual void check(const Parameter&) const {}
+  // True if it updates a parameter in the backward, as soon as the gradient is finished, and not at the end of the
+  // step.
+  virtual bool at_once() const { return false; }
   // The tensors that it keeps for each of its parameters between steps.
   virtual std::vector<engine::ParameterState> state() const = 0;
-  // Reads gradients times StepScalars::gradient_scale. Changes nothing if StepScalars::finite is 0.
+  // Reads gradients times StepScalars::gradient_scale. Changes nothing if StepScalars::finite is 0. Neither is known in
+  // the backward: a method that updates at once uses the sums of kernels/lomo.h instead.
   virtual void run(layers::Walk& walk, layers::StepState* state, std::span<const Target> targets,
                    const States& states) = 0;
 };
@@ -73,6 +77,11 @@ struct GaloreSettings {
 std::unique_ptr<Method> make_galore(const GaloreSettings& settings, std::int64_t least_elements, bool in_8_bits);
 // One scale per weight from a projection of rank 1 (kernels/apollo.h).
 std::unique_ptr<Method> make_apollo_mini(std::int64_t least_elements);
+
+// LOMO and AdaLomo (kernels/lomo.h): weights of blocks are updated in the backward, without or with one mean per row
+// and column. `clip`: limit of the norm of each gradient; 0: none.
+std::unique_ptr<Method> make_lomo(double clip, std::int64_t least_elements);
+std::unique_ptr<Method> make_adalomo(std::int64_t least_elements);
 
 // A table, which files store as it is in memory, is no linear weight; it learns unstably with such methods.
 inline bool is_dense_linear(const Parameter& parameter) { return parameter.transposed_in_file && parameter.decay; }

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# --optimizer adamw8bit, galore, galore8bit, apollo-mini, and by name: the same bytes for any number of threads and after
-# a resume, fewer bytes of state, through a removal of ranks; refused where it has nothing to do and on a resume of another optimiser.
+# --optimizer adamw8bit, galore, galore8bit, apollo-mini, lomo, adalomo, and by name: the same bytes for any number of
+# threads and after a resume, fewer bytes of state, through a removal of ranks; refused where it has nothing to do and on a resume of another optimiser.
 . "$(dirname "$0")/../expect.sh"
 # shellcheck source=../tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 wide=("${tiny[@]}" --hidden 64 --intermediate 128 --save-every 2 --galore-rank 8 --galore-refresh 3)
 
-for method in adamw8bit galore galore8bit apollo-mini 'adamw8bit,*attention*=apollo-mini,*output.dense=galore'; do for form in dense tt; do
+named='adamw8bit,*attention*=apollo-mini,*output.dense=galore'
+for method in adamw8bit galore galore8bit apollo-mini lomo adalomo "$named"; do for form in dense tt; do
   # of the model in TT form the pooler's and the classifier's weights are too small or chains, so one layer stays dense
+  [[ $method == *lomo && $form == tt ]] && continue
   [ $form = dense ] && forms=(--form dense) || forms=(--form tt --layer '*output.dense=form:dense')
   run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer adamw -o plain
   expect_exit 0
@@ -49,6 +51,21 @@ refuses 'what matches has no dense linear weight' --data train.tsv "${columns[@]
 refuses "no method 'galor'; did you mean galore" --data train.tsv "${columns[@]}" --optimizer galor
 refuses 'has no dense linear weight of 4096 elements or more in a block' --data train.tsv "${columns[@]}" --form tt \
   --hidden 64 --optimizer galore
+# gradients that are applied in the backward are no memory of the step, and the micro-batch stays whole
+peak() { "$COMERA" pretrain "${wide[@]}" --form dense --dry-run "$@" | sed -n 's/^gradients  *gradients  *\([0-9]*\) .*/\1/p'; }
+[ "$(peak --optimizer adalomo)" -lt "$(peak --optimizer adamw)" ] || fail 'adalomo keeps fewer gradients'
+dense=(--data train.tsv "${columns[@]}" --form dense --hidden 64)
+refuses 'lomo updates weights in the backward, before the norm of all gradients is known, and --clip is 1; use --clip 0 with --lomo-clip' \
+  "${dense[@]}" --optimizer lomo --clip 1
+refuses 'adalomo updates .*use --clip 0: adalomo limits each update' "${dense[@]}" --optimizer adalomo --clip 1
+refuses '--accumulate 2 is not one step; use --accumulate 1' "${dense[@]}" --optimizer adalomo --accumulate 2
+refuses 'use adamw8bit for the dense weights, or --form dense' --data train.tsv "${columns[@]}" --form tt \
+  --layer '*output.dense=form:dense' --hidden 64 --intermediate 128 --optimizer lomo
+refuses 'lomo needs whole gradients' "${dense[@]}" --optimizer lomo --activations compact
+refuses "has no dense linear weight of 4096 elements or more in a block" "${dense[@]}" --optimizer 'classifier=lomo'
+least() { "$COMERA" pretrain "${wide[@]}" --form dense --optimizer "$1" --fit 1KiB --dry-run 2>&1 | grep -o -e '--accumulate [0-9]'; }
+expect_equal "$(least adamw8bit)" '--accumulate 2'
+expect_equal "$(least adalomo)" '--accumulate 1'
 refuses 'apollo-mini needs whole gradients' --data train.tsv "${columns[@]}" --form dense --hidden 64 \
   --optimizer apollo-mini --activations compact
 refuses 'the model has no dense linear weight of 4096 elements' --data train.tsv "${columns[@]}" --form tt \
