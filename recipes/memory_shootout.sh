@@ -15,7 +15,7 @@ comera=${COMERA:-build/comera}
 folder=${1:-runs/memory_shootout}
 short=${SHORT:-200}
 long=${LONG:-2000}
-all='adamw adamw8bit galore galore8bit apollo-mini compact-2 compact-4 compact-8 int8 lowrank tt tt-int8 tt-int4 tt-compact'
+all='adamw adamw8bit galore galore8bit apollo-mini adalomo compact-2 compact-4 compact-8 int8 lowrank tt tt-int8 tt-int4 tt-compact'
 methods=${METHODS:-$all}
 text=$folder/text
 
@@ -24,6 +24,7 @@ options_of() { # METHOD
     adamw) echo --form dense ;;
     adamw8bit | apollo-mini) echo --form dense --optimizer "$1" ;;
     galore | galore8bit) echo --form dense --optimizer "$1" --galore-rank 64 ;; # a quarter of the width
+    adalomo) echo --form dense --optimizer adalomo --lomo-scale 10 ;; # the other weights have AdamW at --lr
     compact-2) echo --form dense --activations compact --compact-ratio 0.5 ;;
     compact-4) echo --form dense --activations compact --compact-ratio 0.25 ;;
     compact-8) echo --form dense --activations compact --compact-ratio 0.125 ;;

@@ -126,7 +126,8 @@ std::vector<Option> memory_options(const char* group) {
   std::vector<Option> rows = {activations_option(group), optimizer_option(group)};
   for (Option& option : compact_options()) rows.push_back(std::move(option));
   for (Option& option : galore_options()) rows.push_back(std::move(option));
-  rows.push_back(number_in(lomo_group, "lomo-clip", "1", "limit of the norm of each gradient; 0: none"));
+  rows.push_back(number_in(lomo_group, "lomo-scale", "1", "learning rate of lomo and adalomo as a multiple of --lr"));
+  rows.push_back(number_in(lomo_group, "lomo-clip", "1", "lomo: limit of the norm of each gradient; 0: none"));
   return rows;
 }
 
@@ -136,7 +137,7 @@ void read_memory_options(const OptionValues& values, engine::EngineOptions& engi
   optimizer.methods.rules = parse_methods(values.list("optimizer"));
   optimizer.methods.galore = {values.integer("galore-rank"), values.integer("galore-refresh"),
                               values.real("galore-scale")};
-  optimizer.methods.lomo_clip = values.real("lomo-clip");
+  optimizer.methods.lomo = {values.real("lomo-scale"), values.real("lomo-clip")};
   optimizer.beside_scale = activations.projected.scale * activations.projected.beside;
   engine.recompute = activations.recompute;
   if (!activations.rules.empty()) engine.keeper = std::make_shared<layers::RuledKeeper>(activations);

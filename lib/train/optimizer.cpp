@@ -187,6 +187,7 @@ class Rule final : public engine::UpdateRule {
     scalars.unit = unit[0];
     write(unit, options_.methods.galore.scale * step.rates[static_cast<int>(layers::Role::other)]);
     scalars.galore = unit[0];
+    write(scalars.at_once, options_.methods.lomo.scale * step.rates[static_cast<int>(layers::Role::other)]);
     write(scalars.beside, options_.beside_scale * step.rates[static_cast<int>(layers::Role::other)]);
     std::memcpy(to.data(), &scalars, to.size());
   }

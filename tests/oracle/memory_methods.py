@@ -184,12 +184,13 @@ def train_at_once(update):
 
 
 def lomo(w, g, step):
-    """arXiv 2306.09782 with the norm of this gradient limited to 0.05."""
-    return (1 - RATE * DECAY) * w - RATE * min(1, 0.05 / float(g.norm())) * g
+    """arXiv 2306.09782 with half the rate of the others and the norm of this gradient limited to 0.05."""
+    return (1 - RATE / 2 * DECAY) * w - RATE / 2 * min(1, 0.05 / float(g.norm())) * g
 
 
 class AdaLomo:
-    """arXiv 2310.10195: Adafactor's means of squares over rows and columns, size of an update at most 1, no momentum."""
+    """arXiv 2310.10195: Adafactor's means of squares over rows and columns, size of an update at most 1, no momentum. Half the
+    rate of the others."""
 
     def __init__(self):
         self.row = self.column = 0
@@ -200,7 +201,7 @@ class AdaLomo:
         self.column = old * self.column + (1 - old) * square.mean(0)
         u = g * (self.row / self.row.mean()).rsqrt()[:, None] * self.column.rsqrt()[None, :]
         u = u / max(1, float((u * u).mean().sqrt()))
-        rate = RATE * max(1e-3, float((w * w).mean().sqrt()))
+        rate = RATE / 2 * max(1e-3, float((w * w).mean().sqrt()))
         return (1 - rate * DECAY) * w - rate * u
 
 

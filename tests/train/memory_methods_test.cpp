@@ -128,7 +128,8 @@ namespace {
 std::unique_ptr<Engine> at_once(const char* word, const Activations& activations = {}) {
   train::OptimizerOptions settings = options();
   settings.max_norm = 0;
-  settings.methods = {.rules = train::parse_methods({word}), .least_elements = 100, .lomo_clip = 0.05};
+  settings.methods = {
+      .rules = train::parse_methods({word}), .least_elements = 100, .lomo = {.scale = 0.5, .clip = 0.05}};
   return engine_of(activations, settings);
 }
 

@@ -16,7 +16,7 @@ std::unique_ptr<Method> make_method(const std::string& name, const MethodSetting
   if (name == "apollo-mini") return make_apollo_mini(settings.least_elements);
   if (name == "galore" || name == "galore8bit")
     return make_galore(settings.galore, settings.least_elements, name == "galore8bit");
-  if (name == "lomo") return make_lomo(settings.lomo_clip, settings.least_elements);
+  if (name == "lomo") return make_lomo(settings.lomo.clip, settings.least_elements);
   if (name == "adalomo") return make_adalomo(settings.least_elements);
   return make_adamw();
 }

@@ -27,7 +27,7 @@ struct MethodSettings {
   std::vector<MethodRule> rules;       // the last that matches counts; none: adamw
   std::int64_t least_elements = 4096;  // of a weight that another method than AdamW takes
   GaloreSettings galore = {};
-  double lomo_clip = 1;
+  LomoSettings lomo = {};
 };
 
 // A method per parameter. AdamW, which is the first, has what no rule matches and what the method of the last matching

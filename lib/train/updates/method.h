@@ -29,9 +29,12 @@ struct UpdateScalars {
   kernels::AdamwScalars beside[2];             // Parameter::beside_subspaces
   kernels::AdamwScalars unit;                  // learning rate 1, without decay
   kernels::AdamwScalars galore;                // times GaloreSettings::scale, without decay
+  kernels::AdamwScalars at_once[2];            // Parameter::at_once: times LomoSettings::scale
 
   const kernels::AdamwScalars* group(const Parameter& parameter) const {
-    return &(parameter.beside_subspaces ? beside : of[static_cast<int>(parameter.role)])[parameter.decay];
+    return &(parameter.at_once            ? at_once
+             : parameter.beside_subspaces ? beside
+                                          : of[static_cast<int>(parameter.role)])[parameter.decay];
   }
 };
 
@@ -78,8 +81,12 @@ std::unique_ptr<Method> make_galore(const GaloreSettings& settings, std::int64_t
 // One scale per weight from a projection of rank 1 (kernels/apollo.h).
 std::unique_ptr<Method> make_apollo_mini(std::int64_t least_elements);
 
+struct LomoSettings {
+  double scale = 1;  // of the learning rate of all other parameters
+  double clip = 1;   // limit of the norm of each gradient; 0: none
+};
 // LOMO and AdaLomo (kernels/lomo.h): weights of blocks are updated in the backward, without or with one mean per row
-// and column. `clip`: limit of the norm of each gradient; 0: none.
+// and column.
 std::unique_ptr<Method> make_lomo(double clip, std::int64_t least_elements);
 std::unique_ptr<Method> make_adalomo(std::int64_t least_elements);
 
