@@ -34,12 +34,12 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
   groups_.resize(methods_.methods());
   for (Group& group : groups_) group.targets.reserve(parameters.size()), group.in_subspaces.reserve(parameters.size());
   decays_.reserve(parameters.size());
-  if (!chains_.empty()) weighed_.resize(parameters.size() - count_if(is_diagonal));
+  weighed_.reserve(parameters.size());
 }
 
 Optimizer::~Optimizer() = default;
 
-// The factors of the objective and of the global norm are known when all gradients are.
+// The norm of all gradients is known when all of them are.
 void Optimizer::check_at_once() const {
   const MethodRule* rule = rule_at_once(options_.methods.rules);
   if (!rule) return;
@@ -50,11 +50,6 @@ void Optimizer::check_at_once() const {
         rule->method, options_.max_norm,
         rule->method == "lomo" ? " with --lomo-clip, which limits each gradient by its own norm"
                                : ": adalomo limits each update by its own size");
-  if (!chains_.empty())
-    fail_input(
-        "[train] --optimizer {} updates weights in the backward, before the step has weighed the loss against the "
-        "ranks of the tensor trains; use adamw8bit for the dense weights, or --form dense",
-        rule->method);
 }
 
 void Optimizer::fill_chains() {
@@ -73,9 +68,8 @@ void Optimizer::fill_chains() {
 }
 
 void Optimizer::fill_tensors(layers::StepState* state) {
-  auto weighed = weighed_.begin();
   auto core = cores_.begin();
-  decays_.clear(), gradients_.clear();
+  decays_.clear(), gradients_.clear(), weighed_.clear();
   for (Group& group : groups_) group.targets.clear(), group.in_subspaces.clear();
   const auto* scalars = reinterpret_cast<const UpdateScalars*>(state->update);
   for (const Parameter& parameter : weights_.model().parameters().all()) {
@@ -89,9 +83,9 @@ void Optimizer::fill_tensors(layers::StepState* state) {
     if (parameter.subspace && parameter.decay)
       decays_.push_back({parameter.shape.elements(), parameter.value.data, target.scalars});
     if (is_core(parameter)) *core++ = {target.count, parameter.value.data};
-    if (weighed_.empty() || is_diagonal(parameter)) continue;
-    *weighed++ = {target.count, target.gradient, is_core(parameter) ? parameter.value.data : nullptr,
-                  is_core(parameter) ? 2 * options_.beta : 0};
+    if (chains_.empty() || is_diagonal(parameter)) continue;
+    weighed_.push_back({target.count, target.gradient, is_core(parameter) ? parameter.value.data : nullptr,
+                        is_core(parameter) ? 2 * options_.beta : 0});
   }
 }
 
@@ -171,8 +165,11 @@ class Rule final : public engine::UpdateRule {
   std::size_t scalar_bytes() const override { return sizeof(UpdateScalars); }
   void write_scalars(const engine::UpdateStep& step, std::span<std::byte> to) const override {
     UpdateScalars scalars;
-    const double t = static_cast<double>(step.step + 1);
-    const auto write = [&](kernels::AdamwScalars(&pair)[2], double rate) {
+    // Moments of tensor trains are zero after a new factorisation, so their corrections begin again.
+    const std::int64_t every = options_.refactor_every;
+    const auto all = static_cast<double>(step.step + 1),
+               since = every > 0 ? static_cast<double>(step.step % every + 1) : all;
+    const auto write = [&](kernels::AdamwScalars(&pair)[2], double rate, double t) {
       for (const bool decays : {false, true}) {
         kernels::AdamwScalars& one = pair[decays] = options_.adamw;
         one.learning_rate = rate;
@@ -181,14 +178,16 @@ class Rule final : public engine::UpdateRule {
         one.correction2 = 1 - std::pow(one.beta2, t);
       }
     };
-    for (int role = 0; role < layers::roles; ++role) write(scalars.of[role], step.rates[role]);
+    for (int role = 0; role < layers::roles; ++role)
+      write(scalars.of[role], step.rates[role], static_cast<layers::Role>(role) == layers::Role::other ? all : since);
     kernels::AdamwScalars unit[2];
-    write(unit, 1);
+    write(unit, 1, all);
     scalars.unit = unit[0];
-    write(unit, options_.methods.galore.scale * step.rates[static_cast<int>(layers::Role::other)]);
+    const double rate = step.rates[static_cast<int>(layers::Role::other)];
+    write(unit, options_.methods.galore.scale * rate, all);
     scalars.galore = unit[0];
-    write(scalars.at_once, options_.methods.lomo.scale * step.rates[static_cast<int>(layers::Role::other)]);
-    write(scalars.beside, options_.beside_scale * step.rates[static_cast<int>(layers::Role::other)]);
+    write(scalars.at_once, options_.methods.lomo.scale * rate, all);
+    write(scalars.beside, options_.beside_scale * rate, all);
     std::memcpy(to.data(), &scalars, to.size());
   }
   std::unique_ptr<engine::WeightUpdate> make(Weights& weights, const layers::Sink& sink) const override {

@@ -126,6 +126,21 @@ void read_clip(const OptionValues& values, TrainOptions& options) {
         "[{}] --optimizer {} updates weights in the backward of every micro-batch, so --accumulate {} is not one step; "
         "use --accumulate 1 and a smaller --batch or --activations block, or adamw8bit",
         values.table().verb(), at_once->method, options.accumulate);
+  if (at_once && options.ranks.target != TargetKind::none)
+    fail_input(
+        "[{}] --optimizer {} updates weights in the backward, and the late stage of a target weighs the loss against "
+        "the "
+        "size at the end of the step; leave out the target, or use adamw8bit for the dense weights",
+        values.table().verb(), at_once->method);
+}
+
+void read_refactoring(const OptionValues& values, TrainOptions& options) {
+  options.optimizer.refactor_every = values.integer("refactor-every");
+  if (options.optimizer.refactor_every > 0 && options.ranks.adapt)
+    fail_input(
+        "[{}] --refactor-every shares the size of a weight anew between its factors, which removes what the rank "
+        "diagonals have learned; add --no-adapt-ranks",
+        values.table().verb());
 }
 
 // Refuses a measure that the task does not have.
@@ -248,7 +263,10 @@ std::vector<Option> rank_options() {
       row(g, "target-size", OptionType::size, "", "late stage: bytes of the whole weights file to reach"),
       number(g, "target-fraction", "", 0, 1, "late stage: share of the tensorised size after the early stage to reach"),
       row(g, "late-after", OptionType::period, "",
-          "start of the late stage: steps, epochs or time; default: two thirds of the steps")};
+          "start of the late stage: steps, epochs or time; default: two thirds of the steps"),
+      count(g, "refactor-every", "0", 0,
+            "steps between new factorisations of weights in tensor-train form, with moments of zero; 0: none (with "
+            "--no-adapt-ranks)")};
 }
 
 std::vector<Option> run_options() {
@@ -318,8 +336,9 @@ TrainOptions train_options(const OptionValues& values) {
   options.schedule = schedule_of(values);
   options.optimizer = optimizer_options(values);
   read_memory_options(values, options.engine, options.optimizer);
-  read_clip(values, options);
   options.ranks = adaptation_options(values);
+  read_clip(values, options);
+  read_refactoring(values, options);
   options.late_after = period_of(values, "late-after");
   options.eval_every = period_of(values, "eval-every");
   options.save_every = period_of(values, "save-every");

@@ -10,6 +10,7 @@
 #include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/data/corpus.h"
+#include "lib/train/refactor.h"
 
 namespace comera::train {
 namespace {
@@ -40,6 +41,7 @@ Trainer::Trainer(const TrainInputs& inputs, const TrainOptions& options, RunFold
 
 void Trainer::build() {
   engine_ = std::make_unique<Engine>(inputs_.machine, inputs_.factory, options_.training_engine(), state_.rank_table);
+  if (options_.optimizer.refactor_every > 0) require_refactorable(engine_->model());
   data::LoaderOptions loading;
   loading.batch = options_.batch;
   loading.accumulate = options_.accumulate;
@@ -211,6 +213,8 @@ void Trainer::train_step() {
   check_loss();
   ++state_.step;
   count_step();
+  const std::int64_t every = options_.optimizer.refactor_every;
+  if (every > 0 && state_.step % every == 0 && state_.step != steps_) refactor(*engine_);
   state_.stretch.seconds += wall_seconds() - start;
   adapt(ranks_->after_step(state_.step));
 }

@@ -102,6 +102,24 @@ void orthogonalise(Chain& chain) {
   }
 }
 
+// Numbers of a matrix with as many rows as `by` has entries: row i times by[i], or its inverse.
+void scale_rows(std::vector<double>& numbers, const std::vector<double>& by, bool inverse) {
+  const std::size_t columns = numbers.size() / by.size();
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] *= inverse ? 1 / by[i / columns] : by[i / columns];
+}
+
+void scale_columns(std::vector<double>& numbers, const std::vector<double>& by) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] *= by[i % by.size()];
+}
+
+// Positive: a diagonal and its inverse between two cores change nothing, so values near zero may be replaced.
+std::vector<double> roots_of(const std::vector<double>& values) {
+  const double least = values[0] > 0 ? 1e-12 * values[0] : 1;
+  std::vector<double> roots;
+  for (const double value : values) roots.push_back(std::sqrt(std::max(value, least)));
+  return roots;
+}
+
 }  // namespace
 
 Fit tt_svd(const Matrix& weight, const Sizes& in_modes, const Sizes& out_modes, const Truncation& truncation) {
@@ -184,6 +202,27 @@ double ttm_error_bound(const Matrix& table, const Sizes& row_modes, const Sizes&
     squared += (row_weights.empty() ? 1 : row_weights[static_cast<std::size_t>(i)]) *
                std::inner_product(table.row(i), table.row(i) + table.columns, table.row(i), 0.0);
   return squared > 0 ? least * std::sqrt(worst / squared) : 0;
+}
+
+Chain balance_chain(Chain chain) {
+  COMERA_CHECK(!chain.layout.gauge);
+  orthogonalise(chain);
+  std::vector<std::vector<double>> roots;  // of the singular values, by inner bond
+  for (std::size_t k = 0; k + 1 < chain.cores.size(); ++k) {
+    Svd parts = svd(folded(std::move(chain.cores[k]), chain.layout.ranks[k + 1]));
+    const std::int64_t old = parts.right.columns, beyond = static_cast<std::int64_t>(chain.cores[k + 1].size()) / old;
+    scale_rows(parts.right.values, parts.values, false);
+    const Matrix next(old, beyond, std::move(chain.cores[k + 1]));
+    chain.cores[k + 1] = multiply(parts.right, next).values;
+    chain.layout.ranks[k + 1] = parts.left.columns;
+    chain.cores[k] = std::move(parts.left.values);
+    roots.push_back(roots_of(parts.values));
+  }
+  for (std::size_t bond = 0; bond < roots.size(); ++bond) {
+    scale_columns(chain.cores[bond], roots[bond]);
+    scale_rows(chain.cores[bond + 1], roots[bond], true);
+  }
+  return chain;
 }
 
 Fit round_chain(const Chain& chain, const Truncation& truncation) {
