@@ -40,6 +40,12 @@ fail() {
   sed 's/^/  stderr: /' "$work/.err" | head -n 20
 }
 
+# A misspelt expectation fails. Bash calls this in a process of its own, so a file remembers it.
+command_not_found_handle() {
+  printf '%s: command not found\n' "$1" | tee -a "$work/.unknown" >&2
+  return 127
+}
+
 expect_exit() { [ "$code" = "$1" ] || fail "exit code $1"; }
 expect_out() { grep -qE -- "$1" "$work/.out" || fail "stdout matches '$1'"; }
 expect_err() { grep -qE -- "$1" "$work/.err" || fail "stderr matches '$1'"; }
@@ -79,6 +85,7 @@ run_refused() {
 }
 
 finish() {
+  [ -e "$work/.unknown" ] && fail "no unknown command: $(sort -u "$work/.unknown")"
   [ "$failures" = 0 ] && exit 0
   echo "$failures expectations failed"
   exit 1

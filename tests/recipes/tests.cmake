@@ -18,5 +18,7 @@ add_test(NAME "recipes: mnli" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/mnl
 set_tests_properties("recipes: mnli" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
 add_test(NAME "recipes: books" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/books.sh)
 set_tests_properties("recipes: books" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
+add_test(NAME "recipes: longest_sequence" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/longest_sequence.sh)
+set_tests_properties("recipes: longest_sequence" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
 add_test(NAME "recipes: minilm" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/minilm.sh)
 set_tests_properties("recipes: minilm" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
