@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "lib/core/process.h"
+#include "lib/core/memory.h"
 #include "lib/core/terminal/log.h"
 #include "lib/data/collate.h"
 #include "lib/data/corpus.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/files/file.h"
-#include "lib/core/process.h"
+#include "lib/core/memory.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/io/json_file.h"

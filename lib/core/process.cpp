@@ -1,8 +1,5 @@
 #include "lib/core/process.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <malloc.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -16,14 +13,6 @@
 namespace comera {
 namespace {
 
-// "VmHWM:     1234 kB" -> bytes.
-std::uint64_t kilobytes_of(const char* path, std::string_view key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(key)) return std::stoull(line.substr(key.size())) * 1024;
-  return 0;
-}
-
 std::string cpu_info(std::string_view key) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)
@@ -32,21 +21,6 @@ std::string cpu_info(std::string_view key) {
 }
 
 }  // namespace
-
-std::uint64_t peak_memory() { return kilobytes_of("/proc/self/status", "VmHWM:"); }
-std::uint64_t current_memory() { return kilobytes_of("/proc/self/status", "VmRSS:"); }
-std::uint64_t machine_memory() { return kilobytes_of("/proc/meminfo", "MemTotal:"); }
-
-void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
-
-void return_freed_memory() {
-  constexpr int large = 1 << 20;
-  // An explicit value switches off glibc's dynamic threshold, which grows with freed blocks.
-  mallopt(M_MMAP_THRESHOLD, large);
-  mallopt(M_TRIM_THRESHOLD, large);
-}
-
-void trim_freed_memory() { malloc_trim(0); }
 
 std::string cpu_name() {
   const std::string name = cpu_info("model name");

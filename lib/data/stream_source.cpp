@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "lib/core/error.h"
-#include "lib/core/process.h"
+#include "lib/core/memory.h"
 #include "lib/data/corpus.h"
 #include "lib/data/window.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "lib/core/process.h"
+#include "lib/core/memory.h"
 
 namespace comera::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
-#include "lib/core/free_memory.h"
+#include "lib/core/memory.h"
 #include "lib/core/process.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/process.h"
+#include "lib/core/memory.h"
 #include "lib/core/reals.h"
 #include "lib/core/terminal/log.h"
 #include "lib/engine/weights_file.h"

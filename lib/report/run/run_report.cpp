@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/files/file.h"
-#include "lib/core/process.h"
+#include "lib/core/memory.h"
 #include "lib/core/units.h"
 #include "lib/report/output/html.h"
 #include "lib/report/run/evaluation.h"

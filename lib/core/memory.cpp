@@ -1,4 +1,6 @@
-#include "lib/core/free_memory.h"
+#include "lib/core/memory.h"
+
+#include <malloc.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -21,6 +23,11 @@ std::optional<std::uint64_t> number_after(const fs::path& path, const std::strin
     if (words >> name >> number && name == word) return number;
   }
   return std::nullopt;
+}
+
+// "VmHWM:     1234 kB" -> bytes; 0 without the line.
+std::uint64_t kilobytes_of(const fs::path& path, const char* word) {
+  return number_after(path, word).value_or(0) * 1024;
 }
 
 // The number in a file; none for "max".
@@ -47,12 +54,27 @@ void apply_limit(const fs::path& folder, const Groups& groups, FreeMemory& memor
 
 }  // namespace
 
+std::uint64_t peak_memory() { return kilobytes_of("/proc/self/status", "VmHWM:"); }
+std::uint64_t current_memory() { return kilobytes_of("/proc/self/status", "VmRSS:"); }
+std::uint64_t machine_memory() { return kilobytes_of("/proc/meminfo", "MemTotal:"); }
+
+void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+void return_freed_memory() {
+  constexpr int large = 1 << 20;
+  // An explicit value switches off glibc's dynamic threshold, which grows with freed blocks.
+  mallopt(M_MMAP_THRESHOLD, large);
+  mallopt(M_TRIM_THRESHOLD, large);
+}
+
+void trim_freed_memory() { malloc_trim(0); }
+
 FreeMemory free_memory(const std::string& root) {
   const fs::path top = root, table = top / "proc/meminfo";
-  const auto kilobytes = [&](const char* word) { return number_after(table, word).value_or(0) * 1024; };
-  const std::uint64_t free = kilobytes("MemAvailable:");
+  const std::uint64_t free = kilobytes_of(table, "MemAvailable:");
   if (free == 0) return {};
-  FreeMemory memory{free + kilobytes("SwapFree:"), kilobytes("MemTotal:") + kilobytes("SwapTotal:")};
+  FreeMemory memory{free + kilobytes_of(table, "SwapFree:"),
+                    kilobytes_of(table, "MemTotal:") + kilobytes_of(table, "SwapTotal:")};
   const Groups first{top / "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
                      "total_inactive_file"},
       second{top / "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};

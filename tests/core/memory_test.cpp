@@ -1,10 +1,11 @@
-#include "lib/core/free_memory.h"
+#include "lib/core/memory.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
-#include "lib/core/process.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;
@@ -38,6 +39,21 @@ void check(const FreeMemory& memory, std::uint64_t free, std::uint64_t total) {
 }
 
 }  // namespace
+
+TEST_CASE("memory: resident bytes grow when memory is touched, and their peak can be reset") {
+  reset_peak_memory();
+  const std::uint64_t before = peak_memory();
+  REQUIRE(before >= current_memory() - (std::uint64_t{1} << 20));
+  {
+    std::vector<char> block(std::size_t{64} << 20);
+    std::memset(block.data(), 1, block.size());
+    CHECK(current_memory() >= before + (std::uint64_t{60} << 20));
+  }
+  CHECK(peak_memory() >= before + (std::uint64_t{60} << 20));
+  reset_peak_memory();
+  CHECK(peak_memory() < before + (std::uint64_t{60} << 20));
+  CHECK(machine_memory() > current_memory());
+}
 
 TEST_CASE("free memory: that of the machine with its swap space") {
   const Machine machine;
