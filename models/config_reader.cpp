@@ -32,6 +32,7 @@ io::ChainSpec chain_of(const layers::ChainParameters& weight) {
   chain.layout = weight.layout;
   chain.initial_ranks = weight.initial_ranks;
   chain.folded = weight.folded;
+  chain.between = layers::name_of(weight.between);
   return chain;
 }
 
@@ -153,7 +154,8 @@ void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigRe
     if (chain.conv1d)
       fail_input("{}: comera block: {} is stored [in, out]; this architecture's weights are [out, in]", reader.name(),
                  chain.name);
-    spec.forms[chain.name] = {layers::Storage::chain, chain.layout, chain.initial_ranks, chain.folded};
+    spec.forms[chain.name] = {layers::Storage::chain, chain.layout, chain.initial_ranks, chain.folded,
+                              layers::activation_named(chain.between)};
   }
 }
 

@@ -1,5 +1,7 @@
 #include "models/forms.h"
 
+#include <algorithm>
+
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/options/rule.h"
@@ -123,8 +125,14 @@ void apply_forms(Spec& spec, const std::vector<WeightSite>& sites, const FormRul
   spec.forms.clear();
   for (const WeightSite& site : sites) {
     const Choice choice = choose(site, rules, layer_used, modes_used);
-    if (choice.form != Form::dense) spec.forms[site.name] = form_from(site, choice);
+    if (choice.form == Form::dense) continue;
+    WeightForm& form = spec.forms[site.name] = form_from(site, choice);
+    if (choice.form == Form::lowrank && !site.table) form.between = rules.between;
   }
+  const auto has_between = [](const auto& named) { return named.second.between != kernels::Activation::none; };
+  if (rules.between != kernels::Activation::none && std::none_of(spec.forms.begin(), spec.forms.end(), has_between))
+    fail_input("[model] --between {}: no linear weight is in low-rank form; use --form lowrank",
+               layers::name_of(rules.between));
   for (std::size_t i = 0; i < layer_used.size(); ++i)
     if (!layer_used[i])
       fail_input("[model] --layer: no weight is named like '{}'; list the names with --dry-run",

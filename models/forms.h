@@ -21,9 +21,10 @@ struct LayerRule {
 struct FormRules {
   Form form = Form::tt;
   std::int64_t rank = 30, embedding_rank = 32;
-  int order = 3, embedding_order = 4;            // modes per side
-  std::vector<std::vector<std::int64_t>> modes;  // each entry applies to every weight of its size
-  std::vector<LayerRule> layers;                 // the last match wins
+  int order = 3, embedding_order = 4;                       // modes per side
+  kernels::Activation between = kernels::Activation::none;  // of low-rank linear weights
+  std::vector<std::vector<std::int64_t>> modes;             // each entry applies to every weight of its size
+  std::vector<LayerRule> layers;                            // the last match wins
 };
 
 // Parses "glob=rank:16", "glob=form:dense", "glob=rank:8;modes:12x8x8|8x8x12".

@@ -91,6 +91,7 @@ FormRules rules_from(const OptionValues& values, const Preset& preset) {
   rules.form = form == "dense" ? Form::dense : form == "lowrank" ? Form::lowrank : Form::tt;
   rules.rank = values.has("rank") ? values.integer("rank") : preset.rank;
   rules.embedding_rank = values.has("embedding-rank") ? values.integer("embedding-rank") : preset.embedding_rank;
+  if (values.text("between") != "none") rules.between = layers::activation_named(values.text("between"));
   rules.order = static_cast<int>(values.integer("order"));
   rules.embedding_order = static_cast<int>(values.integer("embedding-order"));
   for (const std::string& text : values.list("modes")) rules.modes.push_back(tt::parse_modes(text));
@@ -114,6 +115,11 @@ std::vector<Option> form_options() {
                             .help = "inner ranks of the word table",
                             .minimum = 1,
                             .default_words = preset_words},
+                           {.name = "between",
+                            .type = OptionType::choice,
+                            .default_text = "none",
+                            .help = "activation between the two factors of low-rank linear weights (CoLA)",
+                            .choices = {"none", "silu", "gelu", "tanh"}},
                            {.name = "order",
                             .type = OptionType::integer,
                             .default_text = "3",

@@ -16,7 +16,7 @@ folder=${1:-runs/memory_shootout}
 short=${SHORT:-200}
 long=${LONG:-2000}
 all='adamw adamw8bit galore galore8bit apollo-mini adalomo compact-2 compact-4 compact-8
-  int8 lowrank lowrank-refactor tt tt-int8 tt-int4 tt-compact tt-refactor'
+  int8 lowrank lowrank-silu lowrank-refactor tt tt-int8 tt-int4 tt-compact tt-refactor'
 methods=${METHODS:-$all}
 text=$folder/text
 
@@ -31,6 +31,7 @@ options_of() { # METHOD
     compact-8) echo --form dense --activations compact --compact-ratio 0.125 ;;
     int8) echo --form dense --activations int8 ;;
     lowrank) echo --form lowrank --rank 64 ;;
+    lowrank-silu) echo --form lowrank --rank 64 --between silu ;;
     lowrank-refactor) echo --form lowrank --rank 64 --no-adapt-ranks --refactor-every 200 ;;
     tt-refactor) echo --form tt --rank 32 --no-adapt-ranks --refactor-every 200 ;;
     tt) echo --form tt --rank 32 ;;

@@ -46,7 +46,7 @@ class Describer {
     TensorForm form;
     form.name = chain.weight_name();
     form.kind = chain.table() ? "embedding" : "linear";
-    form.form = tt::form_name(chain.layout);
+    form.form = form_name(chain.layout, chain.between);
     form.shape = chain.shape;
     form.layout = chain.layout;
     form.initial_ranks = chain.initial_ranks;
@@ -123,6 +123,10 @@ class Describer {
 };
 
 }  // namespace
+
+std::string form_name(const tt::Layout& layout, const std::string& between) {
+  return tt::form_name(layout) + (between.empty() ? "" : "+" + between);
+}
 
 std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block,
                                  const std::string& place) {

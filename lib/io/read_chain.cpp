@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/tt_format.h"
 
 namespace comera::io {
@@ -60,6 +61,11 @@ void multiply_columns(std::vector<float>& core, const std::vector<float>& diagon
 }  // namespace
 
 tt::FloatChain read_chain(const ModelFolder& folder, const ChainSpec& spec, std::optional<double> threshold) {
+  if (!spec.between.empty())
+    fail_input(
+        "{}: {} has {} between its two factors, so it is no matrix that could be exported or compared; models with "
+        "--between are for evaluate, predict and finetune",
+        folder.path(), printable(spec.name), spec.between);
   const tt::Layout& layout = spec.layout;
   tt::FloatChain chain;
   chain.layout = layout;

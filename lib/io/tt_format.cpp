@@ -98,11 +98,12 @@ ChainSpec chain_from(const std::string& name, const Json& json, const std::strin
   const char* const first = is_tt ? "in_modes" : "row_modes";
   const char* const second = is_tt ? "out_modes" : "column_modes";
   std::vector<std::string> known{"kind", "shape", first, second, "ranks", "initial_ranks", "diagonals", "bare"};
-  if (is_tt) known.insert(known.end(), {"orientation", "sorted", "gauge", "conv1d"});
+  if (is_tt) known.insert(known.end(), {"orientation", "sorted", "gauge", "conv1d", "between"});
   if (!is_tt) known.emplace_back("exact");
   check_keys(json, known, where);
   if (is_tt) text_from(json, "orientation", {"in_out"}, where), read_extras(chain, json, where);
   if (!is_tt) layout.exact_rows = exact_from(json, where);
+  if (json.contains("between")) chain.between = text_from(json, "between", {"silu", "gelu", "tanh"}, where);
   chain.bare = flag_from(json, "bare", where);
   chain.folded = text_from(json, "diagonals", {"beside", "folded"}, where) == "folded";
   chain.shape = sizes_from(json, "shape", 1, where);
@@ -192,6 +193,8 @@ void check_chain(const ChainSpec& chain, const std::string& where) {
     if (layout.ranks[k] > chain.initial_ranks[k])
       fail_input("{}: rank {} at bond {} is above the initial rank {}", where, layout.ranks[k], k,
                  chain.initial_ranks[k]);
+  if (!chain.between.empty() && (!layout.pair() || layout.gauge || layout.sorted))
+    fail_input("{}: \"between\" needs one in mode and one out mode, without \"sorted\" and \"gauge\"", where);
   check_core_sizes(chain, where);
   check_gauge(chain, where);
   if (layout.exact_rows > chain.shape[0])
@@ -217,6 +220,7 @@ Json to_json(const ComeraBlock& block) {
     if (layout.sorted) entry["sorted"] = true;
     if (layout.gauge) entry["gauge"] = true;
     if (chain.conv1d) entry["conv1d"] = true;
+    if (!chain.between.empty()) entry["between"] = chain.between;
     if (layout.exact_rows > 0) entry["exact"] = layout.exact_rows;
     append_member(tensors, chain.name, std::move(entry));
   }

@@ -25,7 +25,10 @@ struct ChainSpec {
   tt::Layout layout;
   FileShape initial_ranks;  // ranks at the start of the training, before any removal
   bool folded = false;      // rank diagonals are multiplied into the cores: no `.rank.` tensors
-  bool conv1d = false;      // tt: the dense weight is [in, out] in its file (GPT-2's Conv1D)
+  // tt of one in mode and one out mode: the activation between its two factors, "silu", "gelu" or "tanh"; "": none.
+  // With one the weight is no matrix.
+  std::string between = {};
+  bool conv1d = false;  // tt: the dense weight is [in, out] in its file (GPT-2's Conv1D)
   bool bare = false;
 
   bool table() const { return layout.kind == tt::Kind::ttm; }
@@ -56,13 +59,16 @@ void check_chain(const ChainSpec& chain, const std::string& where);
 struct TensorForm {
   std::string name;         // the Hugging Face name of the dense tensor ("....query.weight")
   std::string kind;         // linear, embedding, norm, bias, other
-  std::string form;         // dense, lowrank, tt, ttm
+  std::string form;         // dense, or form_name()
   FileShape shape;          // dense, in file order
   tt::Layout layout;        // of a chain; else without modes
   FileShape initial_ranks;  // of a chain
   std::int64_t parameters = 0, parameters_dense = 0, rank_entries = 0;
   std::uint64_t bytes = 0, bytes_dense = 0;  // `bytes` includes diagonals, order, gauge and exact rows
 };
+
+// "lowrank", "tt" or "ttm"; "lowrank+silu" with an activation between the factors.
+std::string form_name(const tt::Layout& layout, const std::string& between);
 
 // Every weight of a folder, in the order of names, from headers and config only. InputError for missing cores or cores
 // that do not fit together, a chain that is not in the block, or a dense weight beside its chain.
@@ -78,7 +84,8 @@ std::vector<std::int32_t> rising_indices(const ModelFolder& folder, const std::s
                                          std::int64_t limit);
 // Reads and checks the tensors of a chain. Diagonals are multiplied into the core on their left (an entry D counts if
 // D > `threshold`, as in kernels/tt_cores.h). InputError for a value that is not finite, an order that is no
-// permutation, gauge columns that are duplicate or out of range, exact ids that do not ascend.
+// permutation, gauge columns that are duplicate or out of range, exact ids that do not ascend, and for a weight with an
+// activation between its factors, which is no matrix.
 tt::FloatChain read_chain(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold);
 
 // Reads every rank diagonal. A value that is not finite is an InputError.

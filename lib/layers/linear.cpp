@@ -1,8 +1,10 @@
 #include "lib/layers/linear.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "kernels/tt_linear.h"
+#include "lib/core/error.h"
 
 namespace comera::layers {
 
@@ -15,6 +17,25 @@ Parameter* add_bias(Builder& builder, const LinearSpec& spec) {
   bias.shape = {spec.out};
   bias.init = {Init::Distribution::uniform, 1 / std::sqrt(static_cast<double>(spec.out))};
   return builder.add(std::move(bias));
+}
+
+// Order and gauge are arbitrary until the real ones are loaded.
+ChainParameters chain_parameters(const LinearSpec& spec, std::int64_t in) {
+  ChainParameters chain;
+  chain.name = spec.name;
+  chain.rows = spec.out, chain.columns = in;
+  chain.layout = spec.form.layout;
+  chain.initial_ranks = spec.form.initial_ranks;
+  chain.between = spec.form.between;
+  chain.folded = spec.form.folded;
+  if (chain.layout.gauge) {
+    COMERA_CHECK(chain.folded && chain.layout.cores() == chain.layout.inputs() + 1);
+    chain.gauge.resize(static_cast<std::size_t>(chain.layout.ranks[chain.layout.middle()]));
+  }
+  if (chain.layout.sorted) chain.order.resize(static_cast<std::size_t>(chain.columns));
+  std::iota(chain.gauge.begin(), chain.gauge.end(), 0);
+  std::iota(chain.order.begin(), chain.order.end(), 0);
+  return chain;
 }
 
 Tensor Linear::backward_replacing(Pass& pass, Sink& sink, Tensor* dy, std::int64_t in) {
@@ -32,6 +53,8 @@ LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs
     require_supported(specs[i].form, specs[i].name);
     if (specs[i].form.dense()) {
       set.members_.push_back({make_dense_linear(builder, specs[i], in, activation), {i}});
+    } else if (specs[i].form.between != kernels::Activation::none && !specs[i].form.layout.empty()) {
+      set.members_.push_back({make_bottleneck_linear(builder, specs[i], in, activation), {i}});
     } else {
       chains.push_back(specs[i]);
       chain_outputs.push_back(i);

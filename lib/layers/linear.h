@@ -61,6 +61,11 @@ std::unique_ptr<Linear> make_dense_linear(Builder& builder, const LinearSpec& sp
                                           kernels::Activation activation);
 std::unique_ptr<Linear> make_tt_linear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in,
                                        kernels::Activation activation);
+// A low-rank weight with an activation between its factors: y = act(between(x A) B + b).
+std::unique_ptr<Linear> make_bottleneck_linear(Builder& builder, const LinearSpec& spec, std::int64_t in,
+                                               kernels::Activation activation);
+// The chain of a weight, for add_chain(), with order and gauge of the right sizes.
+ChainParameters chain_parameters(const LinearSpec& spec, std::int64_t in);
 
 // Adds a bias, initially uniform in [-1/sqrt(out), 1/sqrt(out)] as in the released code. Returns null if the layer has
 // none.

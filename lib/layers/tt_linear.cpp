@@ -1,9 +1,6 @@
 // Linear layers with weights in tensor-train form, declared in lib/layers/linear.h.
 #include "kernels/tt_linear.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "kernels/chain.h"
 #include "lib/core/error.h"
 #include "lib/layers/linear.h"
@@ -110,27 +107,8 @@ class TtLinear final : public Linear {
     int right, d_right;
   };
 
-  // Allocates order and gauge. They are arbitrary until the real ones are loaded.
-  static void add_indices(ChainParameters& chain) {
-    const tt::Layout& layout = chain.layout;
-    if (layout.gauge) {
-      COMERA_CHECK(chain.folded && layout.cores() == layout.inputs() + 1);
-      chain.gauge.resize(static_cast<std::size_t>(layout.ranks[layout.middle()]));
-    }
-    if (layout.sorted) chain.order.resize(static_cast<std::size_t>(chain.columns));
-    std::iota(chain.gauge.begin(), chain.gauge.end(), 0);
-    std::iota(chain.order.begin(), chain.order.end(), 0);
-  }
-
   void add_output(Builder& builder, const LinearSpec& spec, Output& output) {
-    ChainParameters chain;
-    chain.name = spec.name;
-    chain.rows = spec.out, chain.columns = in_;
-    chain.layout = spec.form.layout;
-    chain.initial_ranks = spec.form.initial_ranks;
-    chain.folded = spec.form.folded;
-    add_indices(chain);
-    const std::size_t index = add_chain(builder, chain, linear_deviation(in_, spec.out));
+    const std::size_t index = add_chain(builder, chain_parameters(spec, in_), linear_deviation(in_, spec.out));
     output.right = factors_.add(spec.name + ".right", plan::Category::scratch, builder.dtype, {output.rank, spec.out});
     output.d_right = step_gradients_.add(spec.name + ".d_right", plan::Category::gradients,
                                          kernels::parameter_type(builder.dtype), {output.rank, spec.out});

@@ -241,6 +241,29 @@ layers::LinearSpec tt_spec(const char* name, std::int64_t out, tt::Layout layout
 
 }  // namespace
 
+TEST_CASE("a low-rank layer with an activation between its factors is act(between(x A D) B + b)") {
+  layers::LinearSpec spec = tt_spec("pair", 5, tt::tt_layout({6}, {5}, {1, 2, 1}));
+  spec.form.between = kernels::Activation::silu;
+  Run<double> run([&](auto& builder) {
+    return std::make_unique<Linears>(builder, std::vector{spec}, 6, kernels::Activation::tanh);
+  });
+  const auto at = [&](const char* name, std::int64_t i) { return layers::load(run.parameters.find(name)->value, i); };
+  double wanted = 0;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    double h[2];
+    for (std::int64_t r = 0; r < 2; ++r) {
+      double t1 = 0;
+      for (std::int64_t i = 0; i < 6; ++i)
+        t1 += run.inputs[0][static_cast<std::size_t>(6 * t + i)] * at("pair.tt.0", 2 * i + r) * at("pair.rank.0", r);
+      h[r] = t1 / (1 + std::exp(-t1));
+    }
+    for (std::int64_t o = 0; o < 5; ++o)
+      wanted += weight_of(0, 5 * t + o) *
+                std::tanh(h[0] * at("pair.tt.1", o) + h[1] * at("pair.tt.1", 5 + o) + at("pair.bias", o));
+  }
+  CHECK(std::abs(run.loss(false) - wanted) < 1e-13);
+}
+
 TEST_CASE("gradients of linear layers, dense and in tensor-train form, alone and with a shared input") {
   using kernels::Activation;
   const layers::LinearSpec dense{.name = "dense", .out = 4},
@@ -251,6 +274,12 @@ TEST_CASE("gradients of linear layers, dense and in tensor-train form, alone and
           [&](auto& builder) { return std::make_unique<Linears>(builder, std::vector{dense}, 6, activation); });
     check("chain",
           [&](auto& builder) { return std::make_unique<Linears>(builder, std::vector{chain}, 6, activation); });
+    for (const Activation between : {Activation::silu, Activation::gelu, Activation::tanh})
+      check("bottleneck", [&](auto& builder) {
+        layers::LinearSpec spec = pair;
+        spec.form.between = between;
+        return std::make_unique<Linears>(builder, std::vector{spec, chain}, 6, activation);
+      });
     check("all", [&](auto& builder) {
       return std::make_unique<Linears>(builder, std::vector{chain, dense, pair}, 6, activation);
     });

@@ -15,7 +15,7 @@ io::TensorForm form_of(const layers::ChainParameters& chain, std::size_t element
   io::TensorForm form;
   form.name = chain.name + ".weight";
   form.kind = chain.layout.kind == tt::Kind::ttm ? "embedding" : "linear";
-  form.form = tt::form_name(chain.layout);
+  form.form = io::form_name(chain.layout, layers::name_of(chain.between));
   form.shape = {chain.rows, chain.columns};
   form.layout = chain.layout;
   form.initial_ranks = chain.initial_ranks;
