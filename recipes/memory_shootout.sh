@@ -51,13 +51,15 @@ rates_of() { # METHOD
   esac
 }
 
+# A run that diverges (exit code 1) is marked and not tried again.
 train() { # FOLDER METHOD RATE SEED STEPS
-  [ -f "$1/report.json" ] && return
+  [ -f "$1/report.json" ] || [ -f "$1/diverged" ] && return
   # shellcheck disable=SC2046  # a list of words
   "$comera" pretrain --model llama-6m --task clm $(options_of "$2") --data "$text/train.txt" --dev "$text/dev.txt" \
     --tokenizer "$text/tokenizer" --batch 8 --seq 128 --steps "$5" --warmup $(($5 / 10)) --schedule cosine \
     --lr-final 0.1 --lr "$3" --lr-cores "$3" --seed "$4" --isa "${ISA:-auto}" --threads "${THREADS:-$(nproc)}" \
-    --save-every 500 --quiet -o "$1" --resume >&2
+    --save-every 500 --quiet -o "$1" --resume >&2 && return
+  [ $? = 1 ] && touch "$1/diverged"
 }
 
 for method in $methods; do

@@ -19,10 +19,10 @@ kernels::AttentionShape Attention::shape(const Pass& pass) const {
 }
 
 Tensor Attention::attend(Pass& pass, const kernels::AttentionShape& shape, const kernels::Dropout& dropout,
-                         const Tensor& q, const Tensor& k, const Tensor& v) {
+                         const Tensor& q, const Tensor& k, const Tensor& v, bool saves) {
   const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
   const Tensor out = pass.walk.make("attention", {pass.tokens(), wide});
-  if (pass.policy.saves()) lse_ = pass.walk.make_statistic("lse", {pass.sequences, settings_.heads, pass.length});
+  if (saves) lse_ = pass.walk.make_statistic("lse", {pass.sequences, settings_.heads, pass.length});
   pass.walk.run(pass.backend().attention_forward,
                 kernels::AttentionForward{.shape = shape,
                                           .q = q.data,
@@ -34,14 +34,14 @@ Tensor Attention::attend(Pass& pass, const kernels::AttentionShape& shape, const
                                           .dropout = dropout,
                                           .out = out.data,
                                           .ld_out = wide,
-                                          .lse = pass.policy.saves() ? lse_.data : nullptr});
+                                          .lse = saves ? lse_.data : nullptr});
   return out;
 }
 
 Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor& key_begin, const Tensor& key_end) {
   key_begin_ = key_begin, key_end_ = key_end;
   const kernels::Dropout dropout = pass.dropout(settings_.dropout, site_, pass.length);
-  const Value out{attend(pass, shape(pass), dropout, q, k, v), nullptr};
+  const Value out{attend(pass, shape(pass), dropout, q, k, v, pass.policy.saves()), nullptr};
   pass.policy.take(pass.walk, q, Use::value, q_);
   pass.policy.take(pass.walk, k, Use::value, k_);
   pass.policy.take(pass.walk, v, Use::value, v_);
@@ -54,15 +54,25 @@ Value Attention::forward_cached(Pass& pass, Tensor q, const Tensor& keys, const 
   key_begin_ = key_begin, key_end_ = key_end;
   kernels::AttentionShape cached = shape(pass);
   cached.keys = keys.shape[0] / pass.sequences;
-  const Value out{attend(pass, cached, {}, q, keys, values), nullptr};
+  const Value out{attend(pass, cached, {}, q, keys, values, false), nullptr};
   pass.walk.drop(q);
   return out;
+}
+
+// Probabilities are computed again from the scores and their log-sum-exp. With the sums of the exact scores those of
+// restored ones would be no distribution, and above 1 by the exponential of a score's error.
+Tensor Attention::output_again(Pass& pass, const Tensor& q, const Tensor& k, const Tensor& v) {
+  out_->release(pass.walk);
+  pass.walk.drop(lse_);
+  return attend(pass, shape(pass), pass.dropout(settings_.dropout, site_, pass.length), q, k, v, true);
 }
 
 void Attention::backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tensor& dv) {
   Walk& walk = pass.walk;
   const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
-  Tensor q = q_->value(walk), k = k_->value(walk), v = v_->value(walk), out = out_->value(walk);
+  const bool exact = q_->exact() && k_->exact() && v_->exact();
+  Tensor q = q_->value(walk), k = k_->value(walk), v = v_->value(walk);
+  Tensor out = exact ? out_->value(walk) : output_again(pass, q, k, v);
   dq = walk.make("dq", q.shape);
   dk = walk.make("dk", k.shape);
   dv = walk.make("dv", v.shape);

@@ -35,7 +35,8 @@ class Attention {
   kernels::AttentionShape shape(const Pass& pass) const;
   // Returns the output. Makes lse_ if the policy saves.
   Tensor attend(Pass& pass, const kernels::AttentionShape& shape, const kernels::Dropout& dropout, const Tensor& q,
-                const Tensor& k, const Tensor& v);
+                const Tensor& k, const Tensor& v, bool saves);
+  Tensor output_again(Pass& pass, const Tensor& q, const Tensor& k, const Tensor& v);
 
   Settings settings_;
   std::uint32_t site_;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lib/layers/activations/projected.h"
+#include "lib/layers/activations/quantised.h"
 #include "lib/layers/attention.h"
 #include "lib/layers/gated.h"
 #include "lib/layers/linear.h"
@@ -262,6 +263,21 @@ TEST_CASE("a low-rank layer with an activation between its factors is act(betwee
                 std::tanh(h[0] * at("pair.tt.1", o) + h[1] * at("pair.tt.1", 5 + o) + at("pair.bias", o));
   }
   CHECK(std::abs(run.loss(false) - wanted) < 1e-13);
+}
+
+// A gradient of v is a sum of gradients of outputs, each times a probability: two query heads and three tokens read a key.
+// An int4 copy moves a score of some hundreds by more than ten, so against the sums of the exact scores a probability
+// would be thousands.
+TEST_CASE("attention on restored queries and keys has probabilities of at most 1") {
+  const auto keeper = layers::make_quantised_keeper({.bits = 4});
+  Run<double> run([](auto& builder) { return std::make_unique<Heads>(builder); }, *keeper);
+  for (double& q : run.inputs[0]) q *= 40;
+  for (double& k : run.inputs[1]) k *= 10;
+  run.loss(true);
+  double largest = 0;
+  for (const double d : run.d_inputs[2]) largest = std::max(largest, std::abs(d));
+  CHECK(largest <= 2 * 3);
+  CHECK(largest > 0.1);
 }
 
 TEST_CASE("gradients of linear layers, dense and in tensor-train form, alone and with a shared input") {

@@ -24,6 +24,7 @@ class QuantisedCopy final : public Saved {
                                    .x = x.data});
     return x;
   }
+  bool exact() const override { return false; }
   void release(Walk& walk) override {
     walk.drop(copy.codes);
     walk.drop(copy.ranges);

@@ -56,6 +56,8 @@ class Saved {
   virtual Tensor read(Walk& walk) = 0;
   // Frees what is kept. Called once, after the last read.
   virtual void release(Walk& walk) = 0;
+  // False: read() gives numbers near those that were kept.
+  virtual bool exact() const { return true; }
   // True: the numbers are gone, and only product() may be called.
   virtual bool estimates() const { return false; }
   // result += X^T G, with X seen as [tokens, in] and a result [in, out], or that of a gradient in a subspace. The
