@@ -15,7 +15,7 @@ comera=${COMERA:-build/comera}
 folder=${1:-runs/memory_shootout}
 short=${SHORT:-200}
 long=${LONG:-2000}
-all='adamw adamw8bit galore galore8bit apollo-mini adalomo compact-2 compact-4 compact-8
+all='adamw adamw8bit galore galore8bit apollo-mini adalomo compact-2 compact-4 compact-8 velora velora-vd
   int8 lowrank lowrank-silu lowrank-refactor tt tt-int8 tt-int4 tt-compact tt-refactor'
 methods=${METHODS:-$all}
 text=$folder/text
@@ -29,6 +29,8 @@ options_of() { # METHOD
     compact-2) echo --form dense --activations compact --compact-ratio 0.5 ;;
     compact-4) echo --form dense --activations compact --compact-ratio 0.25 ;;
     compact-8) echo --form dense --activations compact --compact-ratio 0.125 ;;
+    velora) echo --form dense --activations velora ;;
+    velora-vd) echo --form dense --activations '*v_proj=velora,*down_proj=velora' ;; # the layers of the paper
     int8) echo --form dense --activations int8 ;;
     lowrank) echo --form lowrank --rank 64 ;;
     lowrank-silu) echo --form lowrank --rank 64 --between silu ;;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/layers/training/direction.h"
 
 namespace comera::engine {
 
@@ -24,8 +25,8 @@ void Engine::adopt(std::unique_ptr<Model> model) {
   model->set_state(device_state_);
   if (options_.training() && options_.keeper) declare_weights(*model);
   if (options_.training()) options_.update->declare(model->parameters());
-  weights_ = std::make_unique<Weights>(machine_, std::move(model),
-                                       options_.training() ? options_.update->state() : std::vector<ParameterState>());
+  std::vector<ParameterState> states = states_of(*model);
+  weights_ = std::make_unique<Weights>(machine_, std::move(model), std::move(states));
   plans_.clear();
   if (device_steps_) device_steps_->forget();
   region_bytes_ = 0;
@@ -46,6 +47,21 @@ void Engine::declare_weights(Model& model) {
   for (Parameter& parameter : model.parameters().all())
     if (parameter.place != layers::Place::other && parameter.name.ends_with(suffix))
       options_.keeper->declare(parameter, parameter.name.substr(0, parameter.name.size() - suffix.size()));
+}
+
+// Those of the update, and the vectors that the forward sets in the first step.
+std::vector<ParameterState> Engine::states_of(const Model& model) const {
+  if (!options_.training()) return {};
+  std::vector<ParameterState> states = options_.update->state();
+  const auto& parameters = model.parameters().all();
+  if (std::any_of(parameters.begin(), parameters.end(), [](const Parameter& one) { return one.direction != nullptr; }))
+    states.push_back({.name = "direction",
+                      .shape = [](const Parameter& one) { return Shape{one.direction ? one.direction->size : 0}; },
+                      .bound =
+                          [](Parameter& one, const Tensor& vector) {
+                            if (one.direction) one.direction->vector = vector;
+                          }});
+  return states;
 }
 
 void Engine::declare(const Batch* batch) {
@@ -98,7 +114,21 @@ std::size_t Engine::input_bytes() const {
   return largest;
 }
 
+void Engine::study(const Batch& batch) {
+  if (!options_.keeper || !options_.keeper->studies()) return;
+  declare(&batch);
+  plan::Plan plan;
+  const auto walk_it = [&] {
+    layers::Walk walk(machine_, plan);
+    train_walk(walk, batch);
+    walk.end();
+  };
+  device_steps_ ? device_steps_->count_modules(walk_it) : walk_it();
+  options_.keeper->studied(plan.flops_before);
+}
+
 void Engine::plan_training(const Batch& batch) {
+  study(batch);
   record(key(Phase::train, batch), &batch, [&](layers::Walk& walk) { train_walk(walk, batch); });
   record(key(Phase::finish), nullptr, [&](layers::Walk& walk) { finish_walk(walk); });
   if (options_.keeper) options_.keeper->check_rules();
@@ -117,6 +147,7 @@ std::size_t Engine::slabs_bytes() const {
 // Frees the old arena before it allocates the new one. Only the merged factors in it outlive a step, and they are
 // merged again.
 void Engine::allocate() {
+  if (options_.keeper && options_.keeper->allocate(*machine_.backend) && device_steps_) device_steps_->forget();
   if (device_steps_) return allocate_block();
   if (!weights_->allocated()) weights_->allocate();
   if (step_arena_.bytes() >= step_bytes() && step_arena_.bytes() > 0) return;

@@ -130,6 +130,7 @@ class Engine {
 
   void adopt(std::unique_ptr<Model> model);
   void declare_weights(Model& model);  // to the keeper
+  std::vector<ParameterState> states_of(const Model& model) const;
   // Lists the inputs of a step with these contents; null: of a part of a step that reads no batch.
   void declare(const Batch* batch);
   template <class Body>
@@ -138,6 +139,7 @@ class Engine {
   void replay(const Key& key, Body&& body);
   // Binds the inputs and runs the replays of `key`: on a device as one graph, or call by call.
   enum class Way : std::uint8_t { graph, calls };
+  void study(const Batch& batch);  // for a keeper that decides by the sizes of a step
   template <class Replays>
   void run(const DeviceSteps::Key& key, const Batch* batch, Way way, const Replays& replays);
   void run_step(std::span<const Batch> parts);

@@ -52,6 +52,9 @@ void Weights::bind(void* base) {
   base_ = static_cast<std::byte*>(base);
   model_->parameters().bind(base_);
   state_slab_.bind(base_ + model_->parameters().bytes());
+  for (Parameter& parameter : model_->parameters().all())
+    for (std::size_t which = 0; which < state_.size(); ++which)
+      if (state_[which].bound) state_[which].bound(parameter, state(which, parameter.index));
 }
 
 void Weights::move_to_host() {

@@ -46,6 +46,8 @@ struct ParameterState {
   // tensor of the parameter's shape is sliced with it, and another state of a parameter that is cut becomes zero again.
   std::function<Shape(const Parameter&)> shape = nullptr;
   std::optional<DType> type = {};  // of the elements; empty: that of the parameter
+  // Receives the tensor when it has its memory; null: only the update reads it.
+  std::function<void(Parameter&, const Tensor&)> bound = nullptr;
 };
 
 class Weights {

@@ -23,18 +23,17 @@ Tensor Attention::attend(Pass& pass, const kernels::AttentionShape& shape, const
   const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
   const Tensor out = pass.walk.make("attention", {pass.tokens(), wide});
   if (saves) lse_ = pass.walk.make_statistic("lse", {pass.sequences, settings_.heads, pass.length});
-  pass.walk.run(pass.backend().attention_forward,
-                kernels::AttentionForward{.shape = shape,
-                                          .q = q.data,
-                                          .ldq = wide,
-                                          .k = k.data,
-                                          .ldk = narrow,
-                                          .v = v.data,
-                                          .ldv = narrow,
-                                          .dropout = dropout,
-                                          .out = out.data,
-                                          .ld_out = wide,
-                                          .lse = saves ? lse_.data : nullptr});
+  pass.walk.run(pass.backend().attention_forward, kernels::AttentionForward{.shape = shape,
+                                                                            .q = q.data,
+                                                                            .ldq = wide,
+                                                                            .k = k.data,
+                                                                            .ldk = narrow,
+                                                                            .v = v.data,
+                                                                            .ldv = narrow,
+                                                                            .dropout = dropout,
+                                                                            .out = out.data,
+                                                                            .ld_out = wide,
+                                                                            .lse = saves ? lse_.data : nullptr});
   return out;
 }
 

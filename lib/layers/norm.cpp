@@ -1,6 +1,7 @@
 #include "lib/layers/norm.h"
 
 #include "kernels/norm.h"
+#include "kernels/norm_output.h"
 #include "lib/layers/training/observe.h"
 
 namespace comera::layers {
@@ -21,7 +22,8 @@ ResidualNorm::ResidualNorm(Builder& builder, const std::string& name, std::int64
       settings_(settings),
       site_(builder.dropout_site()),
       output_site_(builder.dropout_site()),
-      sum_{name} {
+      sum_{name},
+      output_{name} {
   gain_ = add_vector(builder, name + ".weight", columns, 1);
   if (settings.kind == kernels::NormKind::layer) shift_ = add_vector(builder, name + ".bias", columns, 0);
 }
@@ -42,12 +44,50 @@ Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor
   call.sum = x.data, call.mean = mean_.data, call.rstd = rstd_.data, call.y = y.data;
   pass.walk.run(pass.backend().norm_forward, call);
   if (sum) *sum = pass.walk.keep(x);
-  pass.policy.take(pass.walk, x, Use::value, sum_);
+  keep_input(pass, x, y);
   if (!pass.policy.saves()) {
     pass.walk.drop(mean_);
     pass.walk.drop(rstd_);
   }
-  return {y, pass.policy.saves() ? this : nullptr};
+  return {y, pass.policy.saves() && !restores_ ? this : nullptr, restores_};
+}
+
+// An output with dropout has lost numbers, so s is kept there.
+void ResidualNorm::keep_input(Pass& pass, Tensor& sum, const Tensor& y) {
+  Walk& walk = pass.walk;
+  restores_ = pass.policy.saves() && pass.policy.recompute() == Recompute::share && settings_.output_dropout <= 0;
+  if (!restores_) return pass.policy.take(walk, sum, Use::value, sum_);
+  const std::int64_t tokens = sum.elements() / columns_, picked = kernels::picked_columns(columns_);
+  places_ = walk.make("picked columns", {picked}, DType::i32);
+  values_ = walk.make("picked", {tokens, picked});
+  walk.run(walk.backend().norm_pick, kernels::NormPick{.tokens = tokens,
+                                                       .columns = columns_,
+                                                       .sum = sum.data,
+                                                       .gain = gain_->value.data,
+                                                       .shift = shift_ ? shift_->value.data : nullptr,
+                                                       .places = static_cast<std::int32_t*>(places_.data),
+                                                       .values = values_.data});
+  pass.policy.save(walk, {y}, Use::value, output_);
+  walk.drop(sum);
+}
+
+// s, in the memory of y: all other layers that read y have had their backward.
+Tensor ResidualNorm::input(Walk& walk) {
+  if (!restores_) return sum_->value(walk);
+  Tensor sum = output_->value(walk);
+  walk.run(walk.backend().norm_restore, kernels::NormRestore{.tokens = sum.elements() / columns_,
+                                                             .columns = columns_,
+                                                             .y = sum.data,
+                                                             .mean = shift_ ? mean_.data : nullptr,
+                                                             .rstd = rstd_.data,
+                                                             .gain = gain_->value.data,
+                                                             .shift = shift_ ? shift_->value.data : nullptr,
+                                                             .places = static_cast<const std::int32_t*>(places_.data),
+                                                             .values = values_.data,
+                                                             .sum = sum.data});
+  walk.drop(places_);
+  walk.drop(values_);
+  return sum;
 }
 
 Tensor ResidualNorm::rebuild(Walk& walk) {
@@ -69,7 +109,7 @@ Tensor ResidualNorm::rebuild(Walk& walk) {
 }
 
 Tensor ResidualNorm::backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_residual, Tensor* dx) {
-  Tensor sum = sum_->value(pass.walk);
+  Tensor sum = input(pass.walk);
   const std::int64_t tokens = sum.elements() / columns_;
   const kernels::Dropout dropout = pass.dropout(settings_.dropout, site_);
   if (dx) *dx = dropout.probability > 0 ? pass.walk.make("d_branch", {tokens, columns_}) : pass.walk.keep(dy);

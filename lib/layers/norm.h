@@ -1,4 +1,5 @@
-// Residual sum, dropout and normalisation as one layer: s = residual + dropout(x), y = norm(s).
+// Residual sum, dropout and normalisation as one layer: s = residual + dropout(x), y = norm(s). The backward reads s:
+// kept, or restored from y (kernels/norm_output.h).
 #pragma once
 
 #include "lib/layers/training/builder.h"
@@ -28,6 +29,9 @@ class ResidualNorm final : public Producer {
   Tensor backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_residual, Tensor* dx);
 
  private:
+  void keep_input(Pass& pass, Tensor& sum, const Tensor& y);
+  Tensor input(Walk& walk);
+
   std::int64_t columns_;
   Settings settings_;
   std::uint32_t site_, output_site_;
@@ -36,6 +40,9 @@ class ResidualNorm final : public Producer {
   kernels::Dropout output_dropout_;
   Slot sum_;
   Tensor mean_, rstd_;
+  bool restores_ = false;   // s from y
+  Slot output_;             // y
+  Tensor places_, values_;  // the columns of s that are kept beside y
 };
 
 }  // namespace comera::layers

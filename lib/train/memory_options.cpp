@@ -12,14 +12,16 @@ Option activations_option(const char* group) {
       .type = OptionType::list,
       .group = group,
       .help =
-          "how values are kept for the backward pass: keep; cheap or block, computed again; int8 or int4, integer "
-          "copies (-stochastic: rounded without bias); act2bit, the slope of GELU in two bits (-approxbp: ReGELU2); "
-          "compact, random projections of the inputs of linear layers; GLOB=POLICY for layers by name",
+          "how values are kept for the backward pass: keep; cheap or block, computed again; share, cheap with inputs "
+          "of norms restored from their outputs; int8 or int4, integer copies (-stochastic: rounded without bias); "
+          "act2bit, the slope of GELU in two bits (-approxbp: ReGELU2); compact, random projections of the inputs of "
+          "linear layers; velora, their products with one vector per dense layer; offload, in host memory (GPUs); "
+          "GLOB=POLICY for layers by name",
       .metavar = "[GLOB=]POLICY,...",
       .result_relevant = true,
       .relevant_words = layers::relevant_words,
       .default_words = "keep",
-      .suggested = {"keep", "cheap", "block", "int8", "int4", "act2bit", "compact"},
+      .suggested = {"keep", "cheap", "share", "block", "int8", "int4", "act2bit", "compact", "velora", "offload"},
       .synonyms = {"gradient-checkpointing", "activation-checkpointing", "recompute"},
       .earlier_name = "recompute"};
 }
@@ -46,6 +48,8 @@ Option optimizer_option(const char* group) {
 }
 
 constexpr const char* compact_group = "Projections of --activations compact";
+constexpr const char* velora_group = "Groups of --activations velora";
+constexpr const char* offload_group = "Copies of --activations offload";
 constexpr const char* galore_group = "Subspaces of --optimizer galore";
 constexpr const char* lomo_group = "Updates of --optimizer lomo";
 
@@ -97,11 +101,47 @@ std::vector<Option> compact_options() {
   return rows;
 }
 
+// VeLoRA (arXiv 2405.17991): the constants of its pretraining are the defaults.
+std::vector<Option> velora_options() {
+  return {count_in(velora_group, "velora-group", "8", 2,
+                   "inputs per group, of which one product is kept; it divides the inputs of the layers"),
+          number_in(velora_group, "velora-scale", "1", "scale of the weight gradients")};
+}
+
+// MEMO (arXiv 2407.12117). Values and results do not depend on them.
+std::vector<Option> offload_options() {
+  std::vector<Option> rows = {
+      number_in(offload_group, "offload-bandwidth", "20", "GB per second that copies to the host reach"),
+      number_in(offload_group, "offload-speed", "50", "TFLOPs per second that a forward reaches"),
+      {.name = "offload-memory",
+       .type = OptionType::size,
+       .default_text = "16GiB",
+       .group = offload_group,
+       .help = "pinned host memory at most"}};
+  for (Option& option : rows) option.result_relevant = false;
+  return rows;
+}
+
 // GaLore (arXiv 2403.03507): its constants of pretraining are the defaults.
 std::vector<Option> galore_options() {
   return {count_in(galore_group, "galore-rank", "128", 1, "size of a subspace, at most the smaller side of a weight"),
           count_in(galore_group, "galore-refresh", "200", 1, "steps between new subspaces"),
           number_in(galore_group, "galore-scale", "0.25", "scale of the updates in a subspace")};
+}
+
+layers::OffloadSettings offload_settings(const OptionValues& values, bool offloads) {
+  layers::OffloadSettings settings;
+  settings.bandwidth = values.real("offload-bandwidth") * 1e9;
+  settings.speed = values.real("offload-speed") * 1e12;
+  settings.host_bytes = static_cast<double>(values.size("offload-memory"));
+  if (offloads && !values.text("device").starts_with("cuda"))
+    fail_input(
+        "[train] --activations offload: it copies values from a GPU to host memory, and --device {} has them there; "
+        "use cheap, which is exact too, or --device cuda",
+        values.text("device"));
+  if (offloads && settings.speed == 0)
+    fail_input("[train] --offload-speed 0: a forward would never end; use 50, or the TFLOPs per second of your GPU");
+  return settings;
 }
 
 layers::ProjectedSettings projected_settings(const OptionValues& values) {
@@ -125,6 +165,8 @@ layers::ProjectedSettings projected_settings(const OptionValues& values) {
 std::vector<Option> memory_options(const char* group) {
   std::vector<Option> rows = {activations_option(group), optimizer_option(group)};
   for (Option& option : compact_options()) rows.push_back(std::move(option));
+  for (Option& option : velora_options()) rows.push_back(std::move(option));
+  for (Option& option : offload_options()) rows.push_back(std::move(option));
   for (Option& option : galore_options()) rows.push_back(std::move(option));
   rows.push_back(number_in(lomo_group, "lomo-scale", "1", "learning rate of lomo and adalomo as a multiple of --lr"));
   rows.push_back(number_in(lomo_group, "lomo-clip", "1", "lomo: limit of the norm of each gradient; 0: none"));
@@ -134,6 +176,8 @@ std::vector<Option> memory_options(const char* group) {
 void read_memory_options(const OptionValues& values, engine::EngineOptions& engine, OptimizerOptions& optimizer) {
   layers::Activations activations = layers::parse_activations(values.list("activations"));
   activations.projected = projected_settings(values);
+  activations.directions = {values.integer("velora-group"), values.real("velora-scale")};
+  activations.offloading = offload_settings(values, activations.offloads());
   optimizer.methods.rules = parse_methods(values.list("optimizer"));
   optimizer.methods.galore = {values.integer("galore-rank"), values.integer("galore-refresh"),
                               values.real("galore-scale")};

@@ -223,6 +223,9 @@ TEST_CASE("activations: recomputation of exact values does not change a result, 
   CHECK(relevant({"none"}).empty());  // in recipes of 0.1.0
   CHECK(relevant({"cheap"}) == relevant({"block", "keep"}));
   CHECK(relevant({"keep", "int8"}) == Words{"int8"});
+  CHECK(relevant({"cheap", "share"}) == Words{"share"});  // restores inputs of norms within rounding
+  CHECK(relevant({"share", "cheap"}).empty());
   CHECK(relevant({"int8"}) != relevant({"int4"}));
-  for (const char* copy : {"int8", "act2bit", "compact"}) CHECK(relevant({"cheap", copy}) != relevant({"keep", copy}));
+  for (const char* copy : {"int8", "act2bit", "compact", "velora"})
+    CHECK(relevant({"cheap", copy}) != relevant({"keep", copy}));
 }

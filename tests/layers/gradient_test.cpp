@@ -4,12 +4,14 @@
 #include <complex>
 #include <cstring>
 
+#include "lib/layers/activations/directions.h"
 #include "lib/layers/activations/projected.h"
 #include "lib/layers/activations/quantised.h"
 #include "lib/layers/attention.h"
 #include "lib/layers/gated.h"
 #include "lib/layers/linear.h"
 #include "lib/layers/norm.h"
+#include "lib/layers/training/direction.h"
 #include "lib/layers/training/subspace.h"
 #include "lib/tt/matrix.h"
 #include "tests/layers/walks.h"
@@ -131,6 +133,10 @@ class Run {
     bind(factors_);
     bind(cast_weights_.copies());
     bind(step_gradients_);
+    for (layers::Parameter& parameter : parameters.all())
+      if (layers::Direction* direction = parameter.direction.get())
+        direction->vector = {
+            memory_.emplace_back(static_cast<std::size_t>(direction->size)).data(), dtype, {direction->size}, -1};
     parameters.initialise(3);
     std::size_t k = 0;
     for (layers::Parameter& parameter : parameters.all())
@@ -265,9 +271,9 @@ TEST_CASE("a low-rank layer with an activation between its factors is act(betwee
   CHECK(std::abs(run.loss(false) - wanted) < 1e-13);
 }
 
-// A gradient of v is a sum of gradients of outputs, each times a probability: two query heads and three tokens read a key.
-// An int4 copy moves a score of some hundreds by more than ten, so against the sums of the exact scores a probability
-// would be thousands.
+// A gradient of v is a sum of gradients of outputs, each times a probability: two query heads and three tokens read a
+// key. An int4 copy moves a score of some hundreds by more than ten, so against the sums of the exact scores a
+// probability would be thousands.
 TEST_CASE("attention on restored queries and keys has probabilities of at most 1") {
   const auto keeper = layers::make_quantised_keeper({.bits = 4});
   Run<double> run([](auto& builder) { return std::make_unique<Heads>(builder); }, *keeper);
@@ -355,6 +361,28 @@ TEST_CASE("projected inputs: a dense weight has the gradient P^T G, and all othe
     check_near(pair.estimated.d_parameters[pair.weight],
                projected(weight.subspace->sketch, pair.exact.d_parameters[pair.weight], false));
   }
+}
+
+// x is restored as <z, v> v for groups z of 3 inputs, v the mean of all groups, of length 1.
+TEST_CASE(
+    "inputs as products with a vector: a dense weight has the gradient of the restored inputs, all others keep their "
+    "bits") {
+  const auto keeper = layers::make_direction_keeper({.group = 3, .scale = 0.5}, "velora");
+  const auto make = [](layers::Builder& builder) {
+    const layers::LinearSpec spec{.name = "dense", .out = 4, .place = layers::Place::block};
+    return std::make_unique<Linears>(builder, std::vector{spec}, 6, kernels::Activation::none);
+  };
+  const Pair pair(make, *keeper, {"dense.weight"});
+  const tt::Matrix x(tokens * 2, 3, pair.exact.inputs[0]);
+  tt::Matrix v(3, 1);
+  for (std::int64_t i = 0; i < x.rows; ++i)
+    for (std::int64_t j = 0; j < 3; ++j) v(j, 0) += x(i, j);
+  const double length = std::sqrt(tt::squared_norm(v));
+  for (double& one : v.values) one /= length;
+  tt::Matrix g(tokens, 4);
+  for (std::int64_t i = 0; i < tokens * 4; ++i) g.values[static_cast<std::size_t>(i)] = 0.5 * weight_of(0, i);
+  const tt::Matrix restored = tt::reshaped(tt::multiply_nt(tt::multiply(x, v), v), tokens, 6);
+  check_near(pair.estimated.d_parameters[pair.weight], tt::multiply_tn(restored, g).values);
 }
 
 TEST_CASE("projected inputs: a chain has P P^T G for its first factor, and all other gradients keep their bits") {

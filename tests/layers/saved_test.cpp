@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/linear.h"
+#include "lib/layers/training/subspace.h"
 #include "tests/layers/walks.h"
 
 using namespace comera;
@@ -71,7 +72,7 @@ TEST_CASE("a product is X^T G of the kept value") {
 }
 
 TEST_CASE("a value with a producer is computed again where the policy recomputes, inside a block it is kept") {
-  for (const Recompute recompute : {Recompute::none, Recompute::cheap, Recompute::block}) {
+  for (const Recompute recompute : {Recompute::none, Recompute::cheap, Recompute::share, Recompute::block}) {
     Counting producer;
     walk_twice(DType::f64, [&](Walk& walk) {
       const SavePolicy policy(recompute);
@@ -87,9 +88,39 @@ TEST_CASE("a value with a producer is computed again where the policy recomputes
         walk.drop(numbers);
       }
     });
-    // Two walks: none keeps both, cheap rebuilds both, block rebuilds the one outside.
-    CHECK(producer.calls == (recompute == Recompute::none ? 0 : recompute == Recompute::cheap ? 4 : 2));
+    // Two walks: none keeps both, cheap and share rebuild both, block rebuilds the one outside.
+    CHECK(producer.calls == (recompute == Recompute::none ? 0 : recompute == Recompute::block ? 2 : 4));
   }
+}
+
+// A keeper that remembers for what a value was offered.
+namespace {
+struct Offered final : layers::Keeper {
+  void keep(Walk& walk, const Tensor& tensor, Use as, Slot& slot) override {
+    use = as;
+    layers::exact_keeper().keep(walk, tensor, as, slot);
+  }
+  Use use = Use::slope;
+};
+}  // namespace
+
+TEST_CASE(
+    "a value that its maker keeps is kept as it is by its readers too, unless a gradient in a subspace needs more") {
+  layers::Parameter plain, projected;
+  projected.subspace = std::make_shared<layers::Subspace>();
+  for (const layers::Parameter* weight : {&plain, &projected})
+    for (const bool kept : {false, true}) {
+      Offered keeper;
+      walk_twice(DType::f64, [&](Walk& walk) {
+        Slot slot;
+        slot.weight = weight;
+        Tensor x = walk.make("x", {2, 2});
+        SavePolicy(Recompute::share, true, keeper).save(walk, {x, nullptr, kept}, Use::product, slot);
+        walk.drop(x);
+        slot->release(walk);
+      });
+      CHECK(keeper.use == (kept && weight == &plain ? Use::value : Use::product));
+    }
 }
 
 TEST_CASE("evaluation and a forward that runs again keep nothing") {

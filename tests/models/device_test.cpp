@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/common/runtime.h"
 #include "lib/engine/engine.h"
+#include "lib/layers/activations/policy.h"
 #include "lib/train/optimizer.h"
 #include "tests/kernels/harness/gpu.h"
 #include "tests/models/small_models.h"
@@ -25,11 +26,15 @@ void begin_step(engine::Engine& engine, std::int64_t step) {
   engine.begin_step(5, {.step = step, .rates = {1e-2, 1e-2, 1e-2}});
 }
 
+using Words = std::vector<std::string>;  // of --activations
+
 // Trains with `parts` micro-batches of the same sequences per step.
-Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int steps, int parts,
-                layers::Recompute recompute) {
+Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int steps, int parts, const Words& words) {
+  layers::Activations activations = layers::parse_activations(words);
+  activations.directions.group = 2;
   engine::EngineOptions options;
-  options.recompute = recompute;
+  options.recompute = activations.recompute;
+  if (!activations.rules.empty()) options.keeper = std::make_shared<layers::RuledKeeper>(activations);
   options.update = update_rule();
   engine::Engine engine(machine, models::factory_of(spec, machine.dtype), options);
   engine.allocate();
@@ -82,15 +87,15 @@ const std::vector<plan::Machine>& devices() {
 
 // The error relative to the reference in double is at most four times that of the reference in float. Both round, in
 // different orders.
-void check_near(const models::ModelSpec& spec, int parts, layers::Recompute recompute) {
-  const Trained exact = trained({&kernels::reference_backend(), DType::f64, nullptr}, spec, 4, parts, recompute);
-  const Trained single = trained({&kernels::reference_backend(), DType::f32, nullptr}, spec, 4, parts, recompute);
+void check_near(const models::ModelSpec& spec, int parts, const Words& words) {
+  const Trained exact = trained({&kernels::reference_backend(), DType::f64, nullptr}, spec, 4, parts, words);
+  const Trained single = trained({&kernels::reference_backend(), DType::f32, nullptr}, spec, 4, parts, words);
   for (const plan::Machine& device : devices()) {
-    const Trained on_device = trained(device, spec, 4, parts, recompute);
+    const Trained on_device = trained(device, spec, 4, parts, words);
     CHECK(distance(on_device.weights, exact.weights) <= 4 * distance(single.weights, exact.weights));
     CHECK(distance(on_device.losses, exact.losses) <= 4 * distance(single.losses, exact.losses) + 1e-6);
     CHECK(distance(on_device.logits, exact.logits) <= 4 * distance(single.logits, exact.logits) + 1e-6);
-    const Trained again = trained(device, spec, 4, parts, recompute);
+    const Trained again = trained(device, spec, 4, parts, words);
     CHECK(on_device.weights == again.weights);
     CHECK(on_device.losses == again.losses);
   }
@@ -113,8 +118,37 @@ TEST_CASE("a step on a device: decoders give the step of the reference") {
 
 TEST_CASE("a step on a device: micro-batches and recomputation give the step of the reference") {
   const models::EncoderSpec spec = small_encoder(false, models::Task::classify, models::Form::tt);
-  check_near(spec, 3, layers::Recompute::cheap);
-  check_near(spec, 6, layers::Recompute::block);  // more than the number of slots for pending batches
+  check_near(spec, 3, {"cheap"});
+  check_near(spec, 6, {"block"});  // more than the number of slots for pending batches
+}
+
+TEST_CASE("a step on a device: inputs as products with a vector, and norms from their outputs") {
+  check_near(small_decoder(models::Form::dense, false), 1, {"velora"});
+  check_near(small_encoder(false, models::Task::classify, models::Form::dense), 2, {"block", "velora"});
+  check_near(small_decoder(models::Form::tt, true), 1, {"share"});
+  check_near(small_encoder(true, models::Task::mlm, models::Form::dense), 2, {"share"});
+}
+
+// Another way to keep a value adds roundings of the activation dtype like those that keep has: the error of a run in
+// bf16 is at most four times that of keep.
+TEST_CASE("a step on a device: the same in bf16") {
+  const models::ModelSpec specs[] = {small_decoder(models::Form::dense, false),
+                                     small_encoder(false, models::Task::classify, models::Form::dense)};
+  for (const models::ModelSpec& spec : specs)
+    for (plan::Machine device : devices()) {
+      const auto error = [&](const Words& words) {
+        device.dtype = DType::f32;
+        const Trained single = trained(device, spec, 3, 1, words);
+        device.dtype = DType::bf16;
+        return distance(trained(device, spec, 3, 1, words).weights, single.weights);
+      };
+      const double of_keep = error({"keep"});
+      CHECK(of_keep > 0);
+      for (const char* word : {"velora", "share"}) {
+        CAPTURE(word);
+        CHECK(error({word}) <= 4 * of_keep);
+      }
+    }
 }
 
 // Each call costs microseconds on a GPU, so the number of calls is part of a step's time.

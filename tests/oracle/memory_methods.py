@@ -77,13 +77,18 @@ def model():
     return {name: start(shape, k).requires_grad_() for k, (name, shape) in enumerate(shapes.items())}
 
 
-def gradients(weights, step):
-    """Of the mean cross-entropy, and the input of the layer `up`."""
+def gradients(weights, step, restored=None):
+    """Of the mean cross-entropy. restored(x) takes the place of the input of the layer `up` in the gradient of its weight."""
     ids, labels = batch(step)
     x = weights["table"][ids]
-    h = torch.nn.functional.gelu(x @ weights["up.weight"] + weights["up.bias"])
+    pre = x @ weights["up.weight"] + weights["up.bias"]
+    h = torch.nn.functional.gelu(pre)
     loss = torch.nn.functional.cross_entropy(h @ weights["down.weight"] + weights["down.bias"], labels)
-    return dict(zip(weights, torch.autograd.grad(loss, list(weights.values()))))
+    *found, d_pre = torch.autograd.grad(loss, [*weights.values(), pre])
+    found = dict(zip(weights, found))
+    if restored:
+        found["up.weight"] = restored(x.detach()).T @ d_pre
+    return found
 
 
 def clipped(found):
@@ -108,12 +113,12 @@ def decays(name):
     return name in ("table", "up.weight", "down.weight")
 
 
-def train(project, direction):
+def train(project, direction, restored=None):
     """`direction` is that of the method; project(step, name) is None, or P and alpha P of a parameter whose gradient is in a subspace."""
     weights = model()
     for step in range(STEPS):
         chosen = {name: project(step, name) for name in weights}
-        full = gradients(weights, step)
+        full = gradients(weights, step, restored)
         found = clipped({name: g if chosen[name] is None else chosen[name][0].T @ g for name, g in full.items()})
         with torch.no_grad():
             for name, w in weights.items():
@@ -127,6 +132,22 @@ def train(project, direction):
 def compact(step, name):
     """CompAct (arXiv 2410.15352): rank 5, a new projection every 4 steps, alpha 0.7, moments kept."""
     return [sketch(WIDTH, 5, "up", step // 4, scale) for scale in (1, 0.7)] if name == "up.weight" else None
+
+
+class Velora:
+    """arXiv 2405.17991: inputs in groups of 4, each kept as its product with the mean of the first batch's groups, of length 1.
+
+    The gradient of the weight is 1.5 times that of the restored inputs."""
+
+    def __init__(self):
+        self.v = None
+
+    def __call__(self, x):
+        groups = x.reshape(-1, 4)
+        if self.v is None:
+            mean = groups.mean(0)
+            self.v = mean / mean.norm()
+        return 1.5 * torch.outer(groups @ self.v, self.v).reshape(x.shape)
 
 
 class ApolloMini:
@@ -219,6 +240,7 @@ print("// clang-format off")
 print("#pragma once\n\nnamespace oracle {\n")
 show("adamw", train(lambda step, name: None, Adam()))
 show("compact", train(compact, Adam()))
+show("velora", train(lambda step, name: None, Adam(), Velora()))
 show("apollo_mini", train(lambda step, name: None, ApolloMini()))
 show("galore_rows", train(lambda step, name: None, Galore("up.weight", 2)))
 show("galore_columns", train(lambda step, name: None, Galore("down.weight", 2)))

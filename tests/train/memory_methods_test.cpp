@@ -72,6 +72,12 @@ Activations compact() {
   return activations;
 }
 
+Activations velora() {
+  Activations activations = layers::parse_activations({"velora"});
+  activations.directions = {.group = 4, .scale = 1.5};
+  return activations;
+}
+
 }  // namespace
 
 TEST_CASE("memory methods: AdamW is that of the formulas") {
@@ -80,6 +86,22 @@ TEST_CASE("memory methods: AdamW is that of the formulas") {
 
 TEST_CASE("memory methods: compact is CompAct of the formulas, with any number of micro-batches") {
   for (const int parts : {1, 2, 4}) check(after_ten_steps(*engine_of(compact(), options()), parts), oracle::compact);
+}
+
+TEST_CASE("memory methods: velora is VeLoRA of the formulas, with its vector as a state that the first step sets") {
+  const auto engine = engine_of(velora(), options());
+  const Parameter& up = *engine->model().parameters().find("up.weight");  // [12, 16]
+  const std::size_t last = engine->weights().state().size() - 1;
+  REQUIRE(engine->weights().state()[last].name == "direction");
+  const layers::Tensor vector = engine->weights().state(last, up.index);
+  CHECK(vector.shape == Shape{4});
+  CHECK(engine->weights().state(last, engine->model().parameters().find("down.weight")->index).shape == Shape{0});
+  CHECK(layers::load(vector, 0) == 0);
+  check(after_ten_steps(*engine, 1), oracle::velora);
+  double squares = 0;
+  for (std::int64_t j = 0; j < 4; ++j) squares += std::pow(layers::load(vector, j), 2);
+  CHECK(std::abs(squares - 1) < 1e-14);
+  CHECK(engine_of({}, options())->weights().state().size() == last);  // other runs have no such state
 }
 
 TEST_CASE("memory methods: apollo-mini is APOLLO-Mini of the formulas, with a row of moments per weight") {

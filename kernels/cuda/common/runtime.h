@@ -17,4 +17,8 @@ const char* variant_name();  // "sm_90 NVIDIA H200", or "emulator"
 Status copy_on_device(const Context& context, void* to, const void* from, std::size_t bytes);
 Status zero_on_device(const Context& context, void* data, std::size_t bytes);
 
+// Copies on queues beside that of the context (kernels/host_copy.h).
+Status copy_beside(const Context& context, const HostCopy& copy);
+Status join_beside(const Context& context, const HostJoin& join);
+
 }  // namespace comera::kernels::cuda

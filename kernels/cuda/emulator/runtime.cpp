@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/emulator/queue.h"
 #include "kernels/cuda/emulator/threads.h"
+#include "kernels/host_copy.h"
 
 namespace comera::kernels::cuda {
 namespace emulator {
@@ -120,6 +121,10 @@ Status join_copies(const Context&) {
   return Status::ok;
 }
 
+// Copies beside the queue end as late as they may, when they are joined. Until then their target holds other bytes, so
+// that a reader that does not wait, or another owner of the memory, is seen.
+std::map<std::pair<CopyTo, int>, Work> beside;
+
 Status begin_graph(const Context&) {
   if (capture) return Status::failed;
   capture = new Graph;
@@ -148,6 +153,24 @@ void release_graph(void* graph) {
 }  // namespace emulator
 
 std::size_t shared_limit() { return emulator::shared_limit(); }
+
+Status copy_beside(const Context& context, const HostCopy& a) {
+  return emulator::enqueue(context, [=] {
+    std::memset(a.to, 0xFF, a.bytes);
+    const bool is_free =
+        emulator::beside.emplace(std::pair(a.direction, a.ticket), [=] { std::memcpy(a.to, a.from, a.bytes); }).second;
+    if (!is_free) std::abort();  // the copy with this ticket was not joined
+  });
+}
+
+Status join_beside(const Context& context, const HostJoin& a) {
+  return emulator::enqueue(context, [=] {
+    const auto copy = emulator::beside.find({a.direction, a.ticket});
+    if (copy == emulator::beside.end()) return;
+    copy->second();
+    emulator::beside.erase(copy);
+  });
+}
 
 Memory device_memory() { return {false, emulator::allocate, emulator::release, emulator::upload, emulator::download}; }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/gpu/energy.h"
 #include "kernels/cuda/gpu/errors.h"
+#include "kernels/host_copy.h"
 
 namespace comera::kernels::cuda {
 namespace {
@@ -83,6 +84,26 @@ Status join_copies(const Context& context) {
   return status_of(cudaStreamWaitEvent(stream_of(context), copies().done, 0));
 }
 
+// A queue of copies in one direction. Events are of the last copy with their ticket: `ready` is recorded in the main
+// queue, `done` in this one. In the capture of a graph they make the copies a branch of it.
+struct CopyQueue {
+  cudaStream_t stream = nullptr;
+  cudaEvent_t ready[copy_tickets] = {}, done[copy_tickets] = {};
+  bool open = make();
+
+  bool make() {
+    bool made = ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int i = 0; i < copy_tickets; ++i)
+      made = made && ok(cudaEventCreateWithFlags(&ready[i], cudaEventDisableTiming)) &&
+             ok(cudaEventCreateWithFlags(&done[i], cudaEventDisableTiming));
+    return made;
+  }
+};
+const CopyQueue& queue_of(CopyTo direction) {
+  static const CopyQueue to_host, to_device;
+  return direction == CopyTo::host ? to_host : to_device;
+}
+
 // Relaxed mode: the first call of a kernel may load it, and the first call of cuBLASLt may allocate memory. The other
 // modes forbid both during a capture.
 Status begin_graph(const Context& context) {
@@ -121,6 +142,20 @@ std::size_t shared_limit() {
   const bool known =
       ok(cudaGetDevice(&device)) && ok(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   return known ? static_cast<std::size_t>(bytes) : 0;
+}
+
+Status copy_beside(const Context& context, const HostCopy& a) {
+  const CopyQueue& queue = queue_of(a.direction);
+  const cudaMemcpyKind kind = a.direction == CopyTo::host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+  const bool copied = queue.open && ok(cudaEventRecord(queue.ready[a.ticket], stream_of(context))) &&
+                      ok(cudaStreamWaitEvent(queue.stream, queue.ready[a.ticket], 0)) &&
+                      ok(cudaMemcpyAsync(a.to, a.from, a.bytes, kind, queue.stream)) &&
+                      ok(cudaEventRecord(queue.done[a.ticket], queue.stream));
+  return copied ? Status::ok : Status::failed;
+}
+
+Status join_beside(const Context& context, const HostJoin& a) {
+  return status_of(cudaStreamWaitEvent(stream_of(context), queue_of(a.direction).done[a.ticket], 0));
 }
 
 Memory device_memory() { return {false, allocate, release, upload, download}; }

@@ -15,13 +15,15 @@ namespace comera::layers {
 namespace {
 
 const std::map<std::string, Recompute> recomputations = {
-    {"keep", Recompute::none}, {"cheap", Recompute::cheap}, {"block", Recompute::block}};
+    {"keep", Recompute::none}, {"cheap", Recompute::cheap}, {"share", Recompute::share}, {"block", Recompute::block}};
 const std::map<std::string, QuantisedSettings> copies = {
     {"int8", {8, false}}, {"int4", {4, false}}, {"int8-stochastic", {8, true}}, {"int4-stochastic", {4, true}}};
 const std::map<std::string, SlopeFit> slopes = {{"act2bit", SlopeFit::derivative},
                                                 {"act2bit-approxbp", SlopeFit::primitive}};
 
 constexpr const char* compact = "compact";
+constexpr const char* velora = "velora";
+constexpr const char* offload = "offload";
 constexpr const char* earlier_keep = "none";  // in recipes of 0.1.0
 
 void check_policy(const std::string& word, const std::string& policy) {
@@ -30,6 +32,8 @@ void check_policy(const std::string& word, const std::string& policy) {
   for (const auto& [name, value] : copies) known.push_back(name);
   for (const auto& [name, value] : slopes) known.push_back(name);
   known.emplace_back(compact);
+  known.emplace_back(velora);
+  known.emplace_back(offload);
   if (std::find(known.begin(), known.end(), policy) == known.end())
     fail_input("[train] --activations {}: there is no policy '{}'{}; use {}", word, policy, did_you_mean(policy, known),
                fmt::join(known, ", "));
@@ -61,15 +65,24 @@ Activations parse_activations(const std::vector<std::string>& words) {
 }
 
 // A value that is computed again from copies differs from a copy of the value, so recomputation counts beside copies.
+// `share` restores inputs of norms within rounding, so it always counts.
 std::vector<std::string> relevant_words(const std::vector<std::string>& words) {
   std::vector<std::string> relevant = words;
   std::erase_if(relevant,
                 [](const std::string& word) { return word == earlier_keep || recomputations.contains(word); });
-  if (relevant.empty()) return {};
   const Recompute recompute = parse_activations(words).recompute;
+  if (std::all_of(relevant.begin(), relevant.end(), [](const std::string& word) {
+        return word == offload || word.ends_with(std::string("=") + offload) || word.ends_with("=keep");
+      }))
+    relevant.clear();
+  if (relevant.empty() && recompute != Recompute::share) return {};
   for (const auto& [name, value] : recomputations)
     if (value == recompute && value != Recompute::none) relevant.push_back(name);
   return relevant;
+}
+
+bool Activations::offloads() const {
+  return std::any_of(rules.begin(), rules.end(), [](const Rule& rule) { return rule.policy == offload; });
 }
 
 bool Activations::projects() const {
@@ -77,6 +90,8 @@ bool Activations::projects() const {
 }
 
 RuledKeeper::RuledKeeper(const Activations& activations) {
+  std::shared_ptr<Keeper> offloaded;  // one for all its rules, since it has the queues of copies for itself
+  if (activations.offloads()) offloaded = make_offload_keeper(activations.offloading);
   for (const Activations::Rule& rule : activations.rules) {
     Choice& choice = choices_.emplace_back(Choice{.rule = rule});
     if (const auto copy = copies.find(rule.policy); copy != copies.end())
@@ -85,6 +100,11 @@ RuledKeeper::RuledKeeper(const Activations& activations) {
       choice.keeper = make_slope_keeper(slope->second), choice.only = Use::slope;
     if (rule.policy == compact)
       choice.keeper = make_projected_keeper(activations.projected), choice.only = Use::product;
+    if (rule.policy == offload) choice.keeper = offloaded;
+    if (rule.policy == velora) {
+      choice.keeper = make_direction_keeper(activations.directions, rule.word());
+      choice.only = Use::product, choice.dense = true;
+    }
   }
 }
 
@@ -93,14 +113,32 @@ void RuledKeeper::begin(const kernels::StepScalars* scalars) {
     if (choice.keeper) choice.keeper->begin(scalars);
 }
 
-void RuledKeeper::declare(Parameter& weight, const std::string& layer) {
-  if (Keeper* keeper = last_match(layer, Use::product)) keeper->declare(weight, layer);
+bool RuledKeeper::studies() const {
+  return std::any_of(choices_.begin(), choices_.end(),
+                     [](const Choice& choice) { return choice.keeper && choice.keeper->studies(); });
 }
 
-Keeper* RuledKeeper::last_match(const std::string& layer, std::optional<Use> only) {
+void RuledKeeper::studied(double forward_flops) {
+  for (const Choice& choice : choices_)
+    if (choice.keeper) choice.keeper->studied(forward_flops);
+}
+
+bool RuledKeeper::allocate(const kernels::Backend& backend) {
+  bool moved = false;
+  for (const Choice& choice : choices_)
+    if (choice.keeper) moved = choice.keeper->allocate(backend) || moved;
+  return moved;
+}
+
+void RuledKeeper::declare(Parameter& weight, const std::string& layer) {
+  if (Keeper* keeper = last_match(layer, Use::product, true)) keeper->declare(weight, layer);
+}
+
+Keeper* RuledKeeper::last_match(const std::string& layer, std::optional<Use> only, bool dense) {
   Keeper* last = nullptr;
   for (Choice& choice : choices_)
-    if ((!choice.keeper || choice.only == only) && (choice.rule.glob.empty() || glob_match(choice.rule.glob, layer))) {
+    if ((!choice.keeper || choice.only == only) && (dense || !choice.dense) &&
+        (choice.rule.glob.empty() || glob_match(choice.rule.glob, layer))) {
       last = choice.keeper.get();
       choice.matched = true;
     }
@@ -110,8 +148,8 @@ Keeper* RuledKeeper::last_match(const std::string& layer, std::optional<Use> onl
 Keeper& RuledKeeper::keeper_of(const Slot& slot, Use use) {
   const bool special =
       use == Use::slope ? has_slope_table(slot.activation) : use == Use::product && slot.place == Place::block;
-  Keeper* keeper = special ? last_match(slot.layer, use) : nullptr;
-  if (!keeper) keeper = last_match(slot.layer, std::nullopt);
+  Keeper* keeper = special ? last_match(slot.layer, use, slot.weight != nullptr) : nullptr;
+  if (!keeper) keeper = last_match(slot.layer, std::nullopt, false);
   return keeper ? *keeper : exact_keeper();
 }
 
@@ -131,7 +169,12 @@ void RuledKeeper::check_rules() const {
       fail_input(
           "[train] --activations {}: no dense layer with GELU or SiLU matches; a layer in tensor-train form keeps no "
           "input of its activation, and a gated layer needs its numbers; leave it out, or use int8",
-          choice.rule.glob.empty() ? choice.rule.policy : choice.rule.glob + "=" + choice.rule.policy);
+          choice.rule.word());
+    if (!choice.matched && choice.dense)
+      fail_input(
+          "[train] --activations {}: no dense linear layer matches; for layers in tensor-train or low-rank form use "
+          "int4, which keeps as little and differs by about 7 %, or compact",
+          choice.rule.word());
     if (!choice.matched)
       fail_input("[train] --activations {}={}: no layer of the model matches; its layers are {}", choice.rule.glob,
                  choice.rule.policy,

@@ -26,7 +26,8 @@ struct Init {
 };
 
 struct Parameter;
-struct Subspace;  // lib/layers/training/subspace.h
+struct Subspace;   // lib/layers/training/subspace.h
+struct Direction;  // lib/layers/training/direction.h
 
 // Place of a linear layer in a model, by which activation policies choose.
 enum class Place : std::uint8_t {
@@ -55,6 +56,8 @@ struct Parameter {
   bool from_factors = false;        // its gradient appears once per step, from the gradients of the merged factors
   // Its gradient and update are in this subspace; null: they have the parameter's shape. Set before a sink is made.
   std::shared_ptr<const Subspace> subspace;
+  // Its layer keeps products of its input with this vector; null: it does not. Set before memory is planned.
+  std::shared_ptr<Direction> direction;
   bool beside_subspaces = false;  // its gradient is exact, its update scaled like those of its block in subspaces
   // Its update runs in the backward, as soon as its gradient is finished. A layer opens such a gradient once in a step.
   // Set before a sink is made.

@@ -73,10 +73,10 @@ SavePolicy SavePolicy::inside_block() const {
 
 void SavePolicy::save(Walk& walk, const Value& value, Use use, Slot& slot) const {
   if (!saves()) return;
-  if (value.producer && recompute_ != Recompute::none)
-    keeper_->rebuild(value.producer, use, slot);
-  else
-    keeper_->keep(walk, value.tensor, use, slot);
+  if (value.producer && recompute_ != Recompute::none) return keeper_->rebuild(value.producer, use, slot);
+  // An estimate beside the numbers would save nothing, but a gradient in a subspace needs it.
+  const bool in_subspace = slot.weight && slot.weight->subspace;
+  keeper_->keep(walk, value.tensor, value.kept && !in_subspace ? Use::value : use, slot);
 }
 
 void SavePolicy::take(Walk& walk, Tensor& tensor, Use use, Slot& slot) const {

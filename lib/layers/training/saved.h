@@ -21,6 +21,7 @@ class Producer {
 struct Value {
   Tensor tensor;
   Producer* producer = nullptr;  // null: cannot be rebuilt cheaply
+  bool kept = false;             // its maker keeps the numbers for its own backward
 };
 
 class VocabularyDecoder;
@@ -45,6 +46,7 @@ enum class Use : std::uint8_t {
 enum class Recompute : std::uint8_t {
   none,   // everything that the backward reads is kept
   cheap,  // values that a producer can rebuild are rebuilt: norms, activations, dropout outputs
+  share,  // like cheap, but the outputs of norms are kept, and their inputs are restored from them
   block,  // one tensor per block is kept, and the block runs again
 };
 
@@ -110,6 +112,12 @@ class Keeper {
   virtual void keep(Walk& walk, const Tensor& tensor, Use use, Slot& slot) = 0;
   // Like keep(), for a value that the producer computes again for each read.
   virtual void rebuild(Producer* producer, Use use, Slot& slot);
+  // True: it decides by the sizes of a step: before the first plan a step is recorded once more, and
+  // studied() receives its FLOPs after the keeper has seen its values.
+  virtual bool studies() const { return false; }
+  virtual void studied(double forward_flops) { static_cast<void>(forward_flops); }
+  // Plans have been made: allocates what it keeps outside of them. True if memory that earlier steps used has moved.
+  virtual bool allocate(const kernels::Backend& backend) { return static_cast<void>(backend), false; }
   // A step has been planned. Throws InputError if a rule of the keeper has matched no layer.
   virtual void check_rules() const {}
 };

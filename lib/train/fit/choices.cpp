@@ -16,7 +16,8 @@ struct Means {
 };
 
 // A cheaper method is a further line at its place. For models without weights for 8-bit moments the last two have
-// AdamW in 32 bits. act2bit is in no line: it saves what `cheap` saves exactly.
+// AdamW in 32 bits. act2bit, share and velora are in no line: they save what `cheap` saves exactly. offload is for GPUs
+// whose sequences are long enough.
 constexpr Means order[] = {{.activations = "keep", .optimizer = "adamw", .splits = false},
                            {.activations = "cheap", .optimizer = "adamw", .splits = false},
                            {.activations = "cheap", .optimizer = "adamw", .splits = true},

@@ -73,6 +73,67 @@ refuses 'compact-ratio' --data train.tsv "${columns[@]}" --activations compact -
 refuses 'no input of a linear layer is projected' --data train.tsv "${columns[@]}" --activations compact --compact-rank 999
 refuses 'a projection needs at least one column' --data train.tsv "${columns[@]}" --activations compact --compact-ratio 0
 
+# inputs of norms from their outputs: within rounding, so the bytes differ, and a resume may not change it
+for policy in share 'share,int8'; do
+  expect_repeatable keep --form tt --activations "$policy"
+done
+run "$COMERA" pretrain --resume one --activations cheap,int8
+expect_refused '--activations was share,int8 and is cheap,int8'
+expect_repeatable exact --form dense --activations share
+run "$COMERA" pretrain --resume one --activations cheap
+expect_refused '--activations was share and is '
+refuses "'share' is for all layers" --data train.tsv "${columns[@]}" --activations '*dense=share'
+
+# products with one vector per dense layer, which the checkpoint has
+for policy in velora 'velora,int8' 'block,*intermediate*=velora' 'act2bit,velora'; do
+  expect_repeatable exact --form dense --activations "$policy" --velora-group 4
+done
+python3 - one/checkpoints/step-00000004/optimizer.safetensors <<'END' || fail "no vector in the checkpoint"
+import json, sys
+data = open(sys.argv[1], "rb").read()
+header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+assert any(k.startswith("direction.") and v["shape"] == [4] for k, v in header.items()), list(header)
+END
+run "$COMERA" pretrain --resume one --activations act2bit
+expect_refused '--activations was .*velora.* and is'
+run "$COMERA" pretrain --resume one --velora-group 8
+expect_refused '--velora-group was 4 and is 8'
+refuses '--velora-group 7: .* has 32 inputs, which it does not divide; use 4 or 8' --form dense --data train.tsv \
+  "${columns[@]}" --activations velora --velora-group 7
+refuses 'velora: it keeps no value: .* use keep in place of cheap or share' --form dense --data train.tsv \
+  "${columns[@]}" --activations cheap,velora
+refuses 'no dense linear layer matches; for layers in tensor-train or low-rank form use int4' --form tt \
+  --data train.tsv "${columns[@]}" --activations velora
+# In each of 6 blocks, for 8 x 128 tokens: the inputs of q, k and v, of gate and up, and of down
+saved_bytes_of() { # POLICY
+  run "$COMERA" pretrain --model llama-6m --task clm --form dense --batch 8 --seq 128 --activations "$1" \
+    --velora-group 16 --dry-run --json
+  expect_exit 0
+  python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["memory"]["saved"])' .out
+}
+rm -rf four
+run "$COMERA" pretrain "${tiny[@]}" --form dense --activations act2bit,velora --velora-group 4 --threads 4 -o four
+expect_exit 0
+expect_same_bytes one/model.safetensors four/model.safetensors
+expect_equal $(($(saved_bytes_of keep) - $(saved_bytes_of velora))) $((6 * 8 * 128 * 4 * (256 + 256 + 688) * 15 / 16))
+
+# values in host memory: for GPUs, planned without one
+for device in cpu reference; do
+  refuses "offload: .* --device $device has them there; use cheap" --data train.tsv "${columns[@]}" \
+    --activations '*attention*=offload' --device "$device"
+done
+refuses 'offload-speed 0: a forward would never end' --data train.tsv "${columns[@]}" --activations offload --device cuda \
+  --offload-speed 0
+peak_of() { # OPTION...: planned bytes on a GPU
+  run "$COMERA" pretrain --model llama-6m --task clm --form dense --batch 8 --seq 128 --device cuda --dry-run --json "$@"
+  expect_exit 0
+  python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["memory"]["peak"])' .out
+}
+all=$(peak_of --activations keep)
+expect_equal "$(peak_of --activations offload --offload-bandwidth 0)" "$all"
+expect_equal "$(peak_of --activations offload --offload-memory 0)" "$all"
+[ "$(peak_of --activations offload --offload-bandwidth 1000)" -lt "$((all * 2 / 3))" ] || fail 'offload saves too little'
+
 refuses "there is no policy 'int9'; did you mean int" --data train.tsv "${columns[@]}" --activations int9
 refuses "'cheap' is for all layers" --data train.tsv "${columns[@]}" --activations '*dense=cheap'
 refuses 'no layer of the model matches; its layers are' --data train.tsv "${columns[@]}" --activations 'decoder*=int8'
