@@ -1,6 +1,9 @@
-// Integer copies of activations for the backward (Mesa: Pan et al. 2021, "Mesa: A Memory-saving Training Framework for
-// Transformers"; here with one range per token and group of columns instead of running ranges, so nothing wraps).
+// Copies of activations for the backward in fewer bits.
 //
+// 16 bits: bf16, rounded to nearest, ties to even; |x - x^| <= 2^-8 |x|. No ranges.
+//
+// 8 and 4 bits: integers (Mesa: Pan et al. 2021, "Mesa: A Memory-saving Training Framework for Transformers"; here with
+// one range per token and group of columns instead of running ranges, so nothing wraps).
 // A group is 64 neighbouring columns of a row; the last group of a row may be shorter. With l = 2^bits - 1 levels,
 //   least = min x rounded down to bf16, step = (max x - least) / l rounded up to bf16,
 //   code = floor((x - least) / step + u) within [0, l], restored x^ = least + step * code,
@@ -19,19 +22,20 @@ constexpr std::int64_t code_group = 64;
 
 struct GroupCodes {
   std::int64_t rows = 0, columns = 0;  // K, N
-  int bits = 8;                        // 8, or 4 with two codes per byte, the even column in the low half
+  int bits = 8;                        // 16, 8, or 4 with two codes per byte, the even column in the low half
 
+  COMERA_HD bool has_ranges() const { return bits < 16; }
   COMERA_HD std::int64_t groups() const { return (columns + code_group - 1) / code_group; }  // of a row
-  COMERA_HD std::int64_t row_bytes() const { return bits == 8 ? columns : (columns + 1) / 2; }
+  COMERA_HD std::int64_t row_bytes() const { return bits == 4 ? (columns + 1) / 2 : columns * bits / 8; }
 };
 
 struct GroupQuantise {
   GroupCodes shape;
   const void* x = nullptr;          // [K, N]
   std::uint8_t* codes = nullptr;    // [K, row_bytes]
-  std::uint16_t* ranges = nullptr;  // [K, groups, 2] bf16: least, step
+  std::uint16_t* ranges = nullptr;  // [K, groups, 2] bf16: least, step; not read for 16 bits
   // Stochastic rounding; null: to nearest. Philox with the key of (seed, step) and the counter {site, low32(row),
-  // high32(row), column / 8} gives 16 bits per element.
+  // high32(row), column / 8} gives 16 bits per element. 16-bit codes are rounded to nearest.
   const StepScalars* scalars = nullptr;
   std::uint32_t site = 0;
 };
@@ -51,6 +55,14 @@ COMERA_HD inline float bf16_value(std::uint16_t bits) {
   float value = 0;
   std::memcpy(&value, &word, sizeof value);
   return value;
+}
+
+// The nearest bf16, ties to even; NaN stays NaN.
+COMERA_HD inline std::uint16_t bf16_nearest(float x) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, &x, sizeof word);
+  const bool nan = (word & 0x7FFFFFFFu) > 0x7F800000u;
+  return static_cast<std::uint16_t>((nan ? word | 0x400000u : word + 0x7FFFu + (word >> 16 & 1u)) >> 16);
 }
 
 // The nearest bf16 that is not above x, or not below it.

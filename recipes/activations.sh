@@ -16,8 +16,8 @@ comera=${COMERA:-build/comera}
 folder=${1:-runs/activations}
 isa=${ISA:-v3}
 threads=${THREADS:-$(nproc)}
-timed=${TIMED:-keep cheap block int8 int4 cheap,int8 cheap,int4 block,int8}
-trained=${TRAINED:-keep int8 int8-stochastic int4 int4-stochastic}
+timed=${TIMED:-keep cheap block bf16 int8 int4 cheap,bf16 cheap,int8 cheap,int4 block,int8}
+trained=${TRAINED:-keep bf16 int8 int8-stochastic int4 int4-stochastic}
 mkdir -p "$folder/text" "$folder/mnli"
 
 prepare_llama() { COMERA=$comera recipes/books.sh "$folder/text" 4000; }

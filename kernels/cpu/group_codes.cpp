@@ -1,4 +1,4 @@
-// Integer copies of activations, by groups of columns.
+// Copies of activations: integers by groups of columns, or bf16.
 #include "kernels/group_codes.h"
 
 #include <cstring>
@@ -42,9 +42,24 @@ void offsets(const GroupQuantise& a, std::int64_t row, std::int64_t first, std::
   }
 }
 
+// Calls body(first, last) for pieces of the elements.
+template <class Body>
+void for_pieces(const Context& context, const GroupCodes& s, Body body) {
+  const std::int64_t count = s.rows * s.columns;
+  parallel_for(context, tiles_of(count, tile),
+               [&](std::int64_t index) { body(index * tile, min(count, (index + 1) * tile)); });
+}
+
 Status run(const Context& context, const GroupQuantise& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   const GroupCodes s = a.shape;
+  if (!s.has_ranges()) {
+    for_pieces(context, s, [&](std::int64_t first, std::int64_t last) {
+      auto* codes = reinterpret_cast<std::uint16_t*>(a.codes);
+      for (std::int64_t i = first; i < last; ++i) codes[i] = bf16_nearest(f32(a.x)[i]);
+    });
+    return Status::ok;
+  }
   for_groups(context, s, [&](std::int64_t row, std::int64_t g, std::int64_t first, std::int64_t count) {
     const float* x = f32(a.x) + row * s.columns + first;
     const GroupRange range = range_of(x, count, s.bits);
@@ -74,6 +89,13 @@ Status run(const Context& context, const GroupQuantise& a) {
 Status run(const Context& context, const GroupRestore& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   const GroupCodes s = a.shape;
+  if (!s.has_ranges()) {
+    for_pieces(context, s, [&](std::int64_t first, std::int64_t last) {
+      const auto* codes = reinterpret_cast<const std::uint16_t*>(a.codes);
+      for (std::int64_t i = first; i < last; ++i) f32(a.x)[i] = bf16_value(codes[i]);
+    });
+    return Status::ok;
+  }
   for_groups(context, s, [&](std::int64_t row, std::int64_t g, std::int64_t first, std::int64_t count) {
     const std::uint16_t* range = a.ranges + 2 * (row * s.groups() + g);
     const F least = set(bf16_value(range[0])), step = set(bf16_value(range[1]));

@@ -1,4 +1,4 @@
-// Integer copies of activations: one warp per group of columns, two neighbouring columns per lane.
+// Copies of activations in bf16, or in integers: one warp per group of columns, two neighbouring columns per lane.
 #include "kernels/cuda/common/element.h"
 #include "kernels/cuda/common/reduce.h"
 #include "kernels/cuda/common/runtime.h"
@@ -83,14 +83,35 @@ __global__ void __launch_bounds__(threads) restore(const GroupRestore a) {
   });
 }
 
-Launch grid(const GroupCodes& s) { return {grid_for(s.rows * s.groups(), warps), threads}; }
+template <class T>
+__global__ void __launch_bounds__(threads) round_to_bf16(const GroupQuantise a) {
+  const std::int64_t count = a.shape.rows * a.shape.columns, step = static_cast<std::int64_t>(gridDim.x) * threads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x; i < count; i += step)
+    reinterpret_cast<std::uint16_t*>(a.codes)[i] = bf16_nearest(to_float(static_cast<const T*>(a.x)[i]));
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads) restore_bf16(const GroupRestore a) {
+  const std::int64_t count = a.shape.rows * a.shape.columns, step = static_cast<std::int64_t>(gridDim.x) * threads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x; i < count; i += step)
+    static_cast<T*>(a.x)[i] = to_element<T>(bf16_value(reinterpret_cast<const std::uint16_t*>(a.codes)[i]));
+}
+
+Launch grid(const GroupCodes& s) {
+  if (!s.has_ranges()) return {grid_for(s.rows * s.columns, threads), threads};
+  return {grid_for(s.rows * s.groups(), warps), threads};
+}
 
 Status run(const Context& context, const GroupQuantise& a) {
-  return with_element(context, [&]<class T>(T) { return launch(context, grid(a.shape), quantise<T>, a); });
+  return with_element(context, [&]<class T>(T) {
+    return launch(context, grid(a.shape), a.shape.has_ranges() ? quantise<T> : round_to_bf16<T>, a);
+  });
 }
 
 Status run(const Context& context, const GroupRestore& a) {
-  return with_element(context, [&]<class T>(T) { return launch(context, grid(a.shape), restore<T>, a); });
+  return with_element(context, [&]<class T>(T) {
+    return launch(context, grid(a.shape), a.shape.has_ranges() ? restore<T> : restore_bf16<T>, a);
+  });
 }
 
 }  // namespace

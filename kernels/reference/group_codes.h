@@ -12,6 +12,12 @@ namespace comera::kernels::reference {
 template <class T>
 void compute(const GroupQuantise& a) {
   const GroupCodes& s = a.shape;
+  if (!s.has_ranges()) {
+    auto* codes = reinterpret_cast<std::uint16_t*>(a.codes);
+    for (std::int64_t i = 0; i < s.rows * s.columns; ++i)
+      codes[i] = bf16_nearest(static_cast<float>(real_part(in<T>(a.x)[i])));
+    return;
+  }
   const auto value = [&](std::int64_t row, std::int64_t column) {
     return static_cast<float>(real_part(in<T>(a.x)[row * s.columns + column]));
   };
@@ -43,6 +49,11 @@ void compute(const GroupQuantise& a) {
 template <class T>
 void compute(const GroupRestore& a) {
   const GroupCodes& s = a.shape;
+  if (!s.has_ranges()) {
+    const auto* codes = reinterpret_cast<const std::uint16_t*>(a.codes);
+    for (std::int64_t i = 0; i < s.rows * s.columns; ++i) out<T>(a.x)[i] = T(static_cast<double>(bf16_value(codes[i])));
+    return;
+  }
   for (std::int64_t row = 0; row < s.rows; ++row)
     for (std::int64_t j = 0; j < s.columns; ++j) {
       const std::uint8_t* codes = a.codes + row * s.row_bytes();

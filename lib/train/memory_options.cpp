@@ -13,15 +13,18 @@ Option activations_option(const char* group) {
       .group = group,
       .help =
           "how values are kept for the backward pass: keep; cheap or block, computed again; share, cheap with inputs "
-          "of norms restored from their outputs; int8 or int4, integer copies (-stochastic: rounded without bias); "
-          "act2bit, the slope of GELU in two bits (-approxbp: ReGELU2); compact, random projections of the inputs of "
-          "linear layers; velora, their products with one vector per dense layer; offload, in host memory (GPUs); "
-          "GLOB=POLICY for layers by name",
+          "of norms restored from their outputs; bf16, rounded copies; int8 or int4, integer copies (-stochastic: "
+          "rounded "
+          "without bias); act2bit, the slope of GELU in two bits (-approxbp: ReGELU2); compact, random projections of "
+          "the inputs of linear layers; velora, their products with one vector per dense layer; offload, in host "
+          "memory "
+          "(GPUs); GLOB=POLICY for layers by name",
       .metavar = "[GLOB=]POLICY,...",
       .result_relevant = true,
       .relevant_words = layers::relevant_words,
       .default_words = "keep",
-      .suggested = {"keep", "cheap", "share", "block", "int8", "int4", "act2bit", "compact", "velora", "offload"},
+      .suggested = {"keep", "cheap", "share", "block", "bf16", "int8", "int4", "act2bit", "compact", "velora",
+                    "offload"},
       .synonyms = {"gradient-checkpointing", "activation-checkpointing", "recompute"},
       .earlier_name = "recompute"};
 }

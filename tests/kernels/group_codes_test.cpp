@@ -54,8 +54,9 @@ Floats numbers(const GroupCodes& shape) {
   return x;
 }
 
-const std::vector<GroupCodes> shapes = {{6, 1, 8},   {13, 64, 8}, {12, 65, 8}, {7, 63, 4},    {6, 64, 4},
-                                        {6, 129, 4}, {3, 768, 8}, {9, 200, 8}, {100, 768, 4}, {0, 64, 8}};
+const std::vector<GroupCodes> shapes = {{6, 1, 8},   {13, 64, 8},  {12, 65, 8},    {7, 63, 4},    {6, 64, 4},
+                                        {6, 129, 4}, {3, 768, 8},  {9, 200, 8},    {100, 768, 4}, {0, 64, 8},
+                                        {6, 1, 16},  {13, 65, 16}, {100, 768, 16}, {0, 64, 16}};
 
 // Bounds with the stored ranges of a row and column.
 struct Range {
@@ -89,6 +90,7 @@ TEST_CASE("group_codes: every backend stores the bytes of the reference and rest
 
 TEST_CASE("group_codes: the nearest code is at most half a step away, and nothing wraps") {
   for (const GroupCodes& shape : shapes) {
+    if (!shape.has_ranges()) continue;
     const Floats x = numbers(shape);
     const Stored stored = stored_by(plain, shape, x, nullptr);
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -98,6 +100,29 @@ TEST_CASE("group_codes: the nearest code is at most half a step away, and nothin
       REQUIRE(std::abs(stored.restored[i] - x[i]) <= bound);
     }
   }
+}
+
+// Cases by the format: 8 bits of significand, ties to the even one, overflow to infinity, NaN not to infinity.
+TEST_CASE("group_codes: 16 bits hold the nearest bf16, ties to even") {
+  const Floats x{1.0f,      1 + 0x1p-8f, 1 + 3 * 0x1p-8f, 1 + 0x1.02p-8f, -1 - 0x1p-8f, 0.0f,
+                 -0.0f,     3.4e38f,     -INFINITY,       0x1.01p-130f,   NAN,          std::nanf("0x3FFFFF"),
+                 0x1p-140f, 2 - 0x1p-9f};
+  const Floats wanted{1.0f,     1.0f,      1 + 0x1p-6f, 1 + 0x1p-7f, -1.0f, 0.0f, 0.0f,
+                      INFINITY, -INFINITY, 0x1p-130f,   NAN,         NAN,   0.0f, 2.0f};
+  const GroupCodes shape{1, static_cast<std::int64_t>(x.size()), 16};
+  for (const Column& column : columns()) {
+    CAPTURE(column.name);
+    const Stored stored = stored_by(column, shape, x, nullptr);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      CAPTURE(i, x[i], stored.restored[i]);
+      CHECK((stored.restored[i] == wanted[i] || (std::isnan(wanted[i]) && std::isnan(stored.restored[i]))));
+    }
+  }
+  const GroupCodes many{100, 768, 16};
+  const Floats all = numbers(many);
+  const Stored stored = stored_by(plain, many, all, nullptr);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    REQUIRE(std::abs(stored.restored[i] - all[i]) <= 0x1p-8 * std::abs(all[i]));
 }
 
 TEST_CASE("group_codes: zeros and subnormal numbers are restored as zeros") {

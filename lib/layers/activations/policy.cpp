@@ -16,8 +16,11 @@ namespace {
 
 const std::map<std::string, Recompute> recomputations = {
     {"keep", Recompute::none}, {"cheap", Recompute::cheap}, {"share", Recompute::share}, {"block", Recompute::block}};
-const std::map<std::string, QuantisedSettings> copies = {
-    {"int8", {8, false}}, {"int4", {4, false}}, {"int8-stochastic", {8, true}}, {"int4-stochastic", {4, true}}};
+const std::map<std::string, QuantisedSettings> copies = {{"bf16", {16, false}},
+                                                         {"int8", {8, false}},
+                                                         {"int4", {4, false}},
+                                                         {"int8-stochastic", {8, true}},
+                                                         {"int4-stochastic", {4, true}}};
 const std::map<std::string, SlopeFit> slopes = {{"act2bit", SlopeFit::derivative},
                                                 {"act2bit-approxbp", SlopeFit::primitive}};
 
@@ -56,7 +59,8 @@ Activations parse_activations(const std::vector<std::string>& words) {
     }
     if (recompute != recomputations.end() && policy != "keep")
       fail_input(
-          "[train] --activations {}: '{}' is for all layers; leave out '{}=', or use keep, compact, int8 or int4 for "
+          "[train] --activations {}: '{}' is for all layers; leave out '{}=', or use keep, compact, bf16, int8 or int4 "
+          "for "
           "them",
           word, policy, glob);
     activations.rules.push_back({glob, policy});

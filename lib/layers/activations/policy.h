@@ -15,15 +15,15 @@ namespace comera::layers {
 struct Activations {
   struct Rule {
     std::string glob;  // of Hugging Face layer names; "": all layers
-    // keep, compact, velora, act2bit, act2bit-approxbp, int8, int4, int8-stochastic, int4-stochastic, offload
+    // keep, compact, velora, act2bit, act2bit-approxbp, bf16, int8, int4, int8-stochastic, int4-stochastic, offload
     std::string policy;
 
     std::string word() const { return glob.empty() ? policy : glob + "=" + policy; }
   };
   Recompute recompute = Recompute::none;
   // Of the rules that match a layer the last of each kind counts: compact and velora for inputs of linear layers
-  // (velora for those of dense ones alone), act2bit for slopes, integer copies for all other values. keep is of every
-  // kind. Without a match a value is kept as it is.
+  // (velora for those of dense ones alone), act2bit for slopes, copies in fewer bits for all other values. keep is of
+  // every kind. Without a match a value is kept as it is.
   std::vector<Rule> rules;
   ProjectedSettings projected = {};
   DirectionSettings directions = {};

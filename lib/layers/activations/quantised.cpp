@@ -27,7 +27,7 @@ class QuantisedCopy final : public Saved {
   bool exact() const override { return false; }
   void release(Walk& walk) override {
     walk.drop(copy.codes);
-    walk.drop(copy.ranges);
+    if (copy.codes_of.has_ranges()) walk.drop(copy.ranges);
   }
   Copy copy;
 };
@@ -41,13 +41,15 @@ class QuantisedKeeper final : public Keeper {
     made_.clear();
   }
 
-  void keep(Walk& walk, const Tensor& tensor, Use, Slot& slot) override {
+  void keep(Walk& walk, const Tensor& tensor, Use use, Slot& slot) override {
+    if (settings_.bits == 16 && walk.dtype() == DType::bf16) return exact_keeper().keep(walk, tensor, use, slot);
     Copy& copy = object_in<QuantisedCopy>(slot).copy;
     // Numbers of tensors are unique within a forward and its backward.
     for (const Made& made : made_)
       if (made.tensor == tensor.id) {
         copy = made.copy;
-        walk.keep(copy.codes), walk.keep(copy.ranges);
+        walk.keep(copy.codes);
+        if (copy.codes_of.has_ranges()) walk.keep(copy.ranges);
         return;
       }
     copy = quantised(walk, tensor);
@@ -68,7 +70,7 @@ class QuantisedKeeper final : public Keeper {
               .ranges = {}};
     const kernels::GroupCodes& codes = copy.codes_of;
     copy.codes = walk.make("codes", {codes.rows, codes.row_bytes()}, DType::u8);
-    copy.ranges = walk.make("ranges", {codes.rows, codes.groups(), 2}, DType::bf16);
+    if (codes.has_ranges()) copy.ranges = walk.make("ranges", {codes.rows, codes.groups(), 2}, DType::bf16);
     walk.run(walk.backend().group_quantise,
              kernels::GroupQuantise{.shape = codes,
                                     .x = tensor.data,

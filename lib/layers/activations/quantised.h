@@ -1,5 +1,5 @@
-// Keeps integer copies of the values that the backward reads (kernels/group_codes.h). Every consumer of one tensor
-// reads the same copy.
+// Keeps copies of the values that the backward reads in bf16 or integers (kernels/group_codes.h). Every consumer of one
+// tensor reads the same copy.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 namespace comera::layers {
 
 struct QuantisedSettings {
-  int bits = 8;             // 8 or 4: 8.5 or 4.5 bits per number with the ranges
+  int bits = 8;             // 16: bf16; 8 or 4: 8.5 or 4.5 bits per number with the ranges
   bool stochastic = false;  // rounds without bias, with random numbers of the step
 };
 
