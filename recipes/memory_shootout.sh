@@ -25,7 +25,7 @@ options_of() { # METHOD
     adamw) echo --form dense ;;
     adamw8bit | apollo-mini) echo --form dense --optimizer "$1" ;;
     galore | galore8bit) echo --form dense --optimizer "$1" --galore-rank 64 ;; # a quarter of the width
-    adalomo) echo --form dense --optimizer adalomo --lomo-scale 10 ;; # the other weights have AdamW at --lr
+    adalomo) echo --form dense --optimizer adalomo ;;
     compact-2) echo --form dense --activations compact --compact-ratio 0.5 ;;
     compact-4) echo --form dense --activations compact --compact-ratio 0.25 ;;
     compact-8) echo --form dense --activations compact --compact-ratio 0.125 ;;
@@ -45,10 +45,12 @@ options_of() { # METHOD
   esac
 }
 
-# Projected gradients take larger rates: their updates are scaled by 1/4.
+# Projected gradients take larger rates: their updates are scaled by 1/4. Those of AdaLomo are relative to a weight's
+# size.
 rates_of() { # METHOD
   case $1 in
     galore* | compact-*) echo 3e-3 1e-2 2e-2 ;;
+    adalomo) echo 1e-2 3e-2 1e-1 ;;
     *) echo 1e-3 3e-3 1e-2 ;;
   esac
 }
