@@ -1,5 +1,5 @@
 // The subspace of GaLore (Zhao et al. 2024, arXiv 2403.03507): the first `rank` singular vectors of a gradient on its
-// smaller side, and the products of parameters with it.
+// smaller side.
 //
 // They come from a block power iteration (Halko, Martinsson and Tropp 2011, arXiv 0909.4061, algorithm 4.4) with
 // `width` >= rank random vectors and `iterations` products with G G^T, each followed by a Gram-Schmidt step, and from
@@ -11,7 +11,6 @@
 
 #include <cmath>
 
-#include "kernels/linear.h"
 #include "kernels/sketch.h"
 
 namespace comera::kernels {
@@ -118,11 +117,5 @@ COMERA_HD inline std::int64_t place_of(const double* matrix, std::int64_t size, 
   }
   return place;
 }
-
-// A product whose matrices are all of the parameters' type.
-struct ParameterProduct {
-  MatMul product;
-};
-constexpr double flops(const ParameterProduct& a) { return flops(a.product); }
 
 }  // namespace comera::kernels

@@ -60,9 +60,16 @@ struct MatMul {
   bool accumulate = false;
 };
 
+// The same for matrices of the parameters' type, whatever the activations' type is. All bits of the factors count:
+// updates of weights pass through such products.
+struct ParameterProduct {
+  MatMul product;
+};
+
 constexpr double flops(const LinearForward& a) { return 2.0 * a.tokens * a.in * a.out; }
 constexpr double flops(const LinearBackward& a) { return a.dx ? 2.0 * a.tokens * a.in * a.out : 0; }
 constexpr double flops(const Product& a) { return 2.0 * a.tokens * a.in * a.out; }
 constexpr double flops(const MatMul& a) { return 2.0 * a.m * a.n * a.k; }
+constexpr double flops(const ParameterProduct& a) { return flops(a.product); }
 
 }  // namespace comera::kernels

@@ -212,26 +212,8 @@ Status run(const Context& context, const GaloreBasis& a) {
   return Status::ok;
 }
 
-Status run(const Context& context, const ParameterProduct& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const MatMul& p = a.product;
-  multiply(context,
-           {.m = p.m,
-            .n = p.n,
-            .k = p.k,
-            .a = f32(p.a),
-            .lda = p.lda,
-            .transpose_a = p.transpose_a,
-            .b = f32(p.b),
-            .ldb = p.ldb,
-            .transpose_b = p.transpose_b},
-           f32(p.c), p.accumulate, p.ldc);
-  return Status::ok;
-}
-
 }  // namespace
 
 void bind(Op<GaloreBasis>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
-void bind(Op<ParameterProduct>& op) { op.run = run; }
 
 }  // namespace comera::kernels::COMERA_CPU

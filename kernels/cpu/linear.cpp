@@ -147,6 +147,10 @@ Status run_matmul(const Context& context, const MatMul& a) {
   return Status::ok;
 }
 
+Status run_parameter_product(const Context& context, const ParameterProduct& a) {
+  return run_matmul(context, a.product);
+}
+
 }  // namespace
 
 std::size_t product_workspace(const Context&, const Product& a) {
@@ -179,5 +183,6 @@ void bind(Op<LinearForward>& op) { op.run = run_forward; }
 void bind(Op<LinearBackward>& op) { op.run = run_backward, op.workspace_bytes = backward_workspace; }
 void bind(Op<Product>& op) { op.run = run_product, op.workspace_bytes = product_workspace; }
 void bind(Op<MatMul>& op) { op.run = run_matmul; }
+void bind(Op<ParameterProduct>& op) { op.run = run_parameter_product; }
 
 }  // namespace comera::kernels::COMERA_CPU

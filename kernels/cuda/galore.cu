@@ -254,27 +254,8 @@ Status run(const Context& context, const GaloreBasis& a) {
   });
 }
 
-std::size_t product_workspace(const Context&, const ParameterProduct& a) {
-  Parts parts;
-  parts.for_gemm(a.product.m * a.product.n);
-  return parts.bytes();
-}
-
-// The factors keep all their bits: updates of weights pass through these products.
-Status run(const Context& context, const ParameterProduct& a) {
-  Context exact = context;
-  exact.tf32 = false;
-  const MatMul& p = a.product;
-  Gemm g;
-  g.m = p.m, g.n = p.n, g.k = p.k, g.accumulate = p.accumulate;
-  g.a = p.a, g.lda = p.lda, g.transpose_a = p.transpose_a, g.b = p.b, g.ldb = p.ldb, g.transpose_b = p.transpose_b;
-  g.c = p.c, g.ldc = p.ldc;
-  return gemm(exact, g, Parts(context.workspace).for_gemm(p.m * p.n));
-}
-
 }  // namespace
 
 void bind(Op<GaloreBasis>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
-void bind(Op<ParameterProduct>& op) { op.run = run, op.workspace_bytes = product_workspace; }
 
 }  // namespace comera::kernels::cuda

@@ -16,6 +16,7 @@ std::size_t gemm_alone(std::int64_t results) {
 std::size_t workspace_bytes(const Context&, const LinearForward& a) { return gemm_alone(a.tokens * a.out); }
 std::size_t workspace_bytes(const Context&, const Product& a) { return gemm_alone(a.in * a.out); }
 std::size_t workspace_bytes(const Context&, const MatMul& a) { return gemm_alone(a.m * a.n); }
+std::size_t workspace_bytes(const Context&, const ParameterProduct& a) { return gemm_alone(a.product.m * a.product.n); }
 std::size_t workspace_bytes(const Context&, const LinearBackward& a) {
   Parts parts;
   parts.take<float>(column_tiles(a.tokens) * a.out);
@@ -69,14 +70,26 @@ Status run(const Context& context, const Product& a) {
   });
 }
 
+Gemm gemm_of(const MatMul& a) {
+  Gemm g;
+  g.m = a.m, g.n = a.n, g.k = a.k, g.accumulate = a.accumulate;
+  g.a = a.a, g.lda = a.lda, g.transpose_a = a.transpose_a, g.b = a.b, g.ldb = a.ldb, g.transpose_b = a.transpose_b;
+  g.c = a.c, g.ldc = a.ldc;
+  return g;
+}
+
 Status run(const Context& context, const MatMul& a) {
   return with_element(context, [&](auto) {
-    Gemm g;
-    g.m = a.m, g.n = a.n, g.k = a.k, g.in = g.out = context.dtype, g.accumulate = a.accumulate;
-    g.a = a.a, g.lda = a.lda, g.transpose_a = a.transpose_a, g.b = a.b, g.ldb = a.ldb, g.transpose_b = a.transpose_b,
-    g.c = a.c, g.ldc = a.ldc;
+    Gemm g = gemm_of(a);
+    g.in = g.out = context.dtype;
     return gemm(context, g, Parts(context.workspace).for_gemm(g.m * g.n));
   });
+}
+
+Status run(const Context& context, const ParameterProduct& a) {
+  Context exact = context;
+  exact.tf32 = false;
+  return gemm(exact, gemm_of(a.product), Parts(context.workspace).for_gemm(a.product.m * a.product.n));
 }
 
 }  // namespace
@@ -85,5 +98,6 @@ void bind(Op<LinearForward>& op) { op.run = run, op.workspace_bytes = workspace_
 void bind(Op<LinearBackward>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
 void bind(Op<Product>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
 void bind(Op<MatMul>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
+void bind(Op<ParameterProduct>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
 
 }  // namespace comera::kernels::cuda

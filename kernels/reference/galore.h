@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/galore.h"
-#include "kernels/reference/linear.h"
 #include "kernels/reference/scalar.h"
 
 namespace comera::kernels::reference {
@@ -110,11 +109,6 @@ void compute(const GaloreBasis& a) {
     for (std::size_t k = 0; k < vector.size(); ++k) to[k] = T(sign * vector[k]);
   }
   *a.epoch = a.epoch_of_step();
-}
-
-template <class T>
-void compute(const ParameterProduct& a) {
-  compute<T>(a.product);
 }
 
 }  // namespace comera::kernels::reference

@@ -57,4 +57,9 @@ void compute(const MatMul& a) {
     }
 }
 
+template <class T>
+void compute(const ParameterProduct& a) {
+  compute<T>(a.product);
+}
+
 }  // namespace comera::kernels::reference

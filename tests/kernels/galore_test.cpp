@@ -12,29 +12,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-Case product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b, bool accumulate) {
-  Case c("parameter product " + std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k) +
-         (transpose_a ? " a^T" : "") + (transpose_b ? " b^T" : "") + (accumulate ? " +=" : ""));
-  c.data("a", transpose_a ? k : m, transpose_a ? m : k).data("b", transpose_b ? n : k, transpose_b ? k : n);
-  accumulate ? c.data("c", m, n) : c.empty("c", m, n);
-  c.forward = [=](Run& r) {
-    r.call(&Backend::parameter_product, [&] {
-      MatMul p;
-      p.m = m, p.n = n, p.k = k, p.transpose_a = transpose_a, p.transpose_b = transpose_b, p.accumulate = accumulate;
-      p.a = r.in("a"), p.lda = transpose_a ? m : k, p.b = r.in("b"), p.ldb = transpose_b ? k : n;
-      p.c = r.out("c"), p.ldc = n;
-      return ParameterProduct{p};
-    });
-  };
-  return c;
-}
-
-std::vector<Case> galore_cases() {
-  return {product(5, 300, 64, false, false, false), product(64, 300, 5, true, false, true),
-          product(300, 5, 64, false, true, false), product(300, 64, 5, false, false, true),
-          product(1, 1, 1, false, false, true)};
-}
-
 struct Sizes {
   std::int64_t rows, columns, rank;
   std::int64_t small() const { return std::min(rows, columns); }
@@ -129,11 +106,6 @@ std::vector<double> falling(std::int64_t count, double ratio) {
 }
 
 }  // namespace
-
-TEST_CASE("galore: every backend multiplies within the derived bound of the reference") {
-  check_backends(galore_cases());
-}
-TEST_CASE("galore: the same products again and for any number of threads") { check_repeat(galore_cases()); }
 
 // In the whole space each vector is a singular vector. A gradient of float has an error of 2^-24 per entry, and a
 // vector turns by at most that error relative to the gap between singular values (Wedin 1972).

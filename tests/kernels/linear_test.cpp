@@ -102,6 +102,24 @@ Case matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bo
   return c;
 }
 
+Case parameter_product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b,
+                       bool accumulate) {
+  Case c("parameter product " + std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k) +
+         (transpose_a ? " a^T" : "") + (transpose_b ? " b^T" : "") + (accumulate ? " +=" : ""));
+  c.data("a", transpose_a ? k : m, transpose_a ? m : k).data("b", transpose_b ? n : k, transpose_b ? k : n);
+  accumulate ? c.data("c", m, n) : c.empty("c", m, n);
+  c.forward = [=](Run& r) {
+    r.call(&Backend::parameter_product, [&] {
+      MatMul p;
+      p.m = m, p.n = n, p.k = k, p.transpose_a = transpose_a, p.transpose_b = transpose_b, p.accumulate = accumulate;
+      p.a = r.in("a"), p.lda = transpose_a ? m : k, p.b = r.in("b"), p.ldb = transpose_b ? k : n;
+      p.c = r.out("c"), p.ldc = n;
+      return ParameterProduct{p};
+    });
+  };
+  return c;
+}
+
 void add_matmuls(std::vector<Case>& cases) {
   for (bool transpose_a : {false, true})
     for (bool transpose_b : {false, true})
@@ -112,6 +130,9 @@ void add_matmuls(std::vector<Case>& cases) {
   cases.push_back(matmul(1, 1, 1, false, false, false, 0));
   cases.push_back(matmul(64, 1000, 32, false, true, false, 0));
   cases.push_back(matmul(3, 4, 0, false, false, true, 0));
+  cases.push_back(parameter_product(5, 300, 64, false, false, false));
+  cases.push_back(parameter_product(64, 300, 5, true, false, true));
+  cases.push_back(parameter_product(300, 5, 64, false, true, false));
 }
 
 }  // namespace

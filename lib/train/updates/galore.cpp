@@ -4,6 +4,7 @@
 
 #include "kernels/adamw8.h"
 #include "kernels/elementwise.h"
+#include "kernels/linear.h"
 #include "kernels/optimizer.h"
 #include "lib/core/error.h"
 #include "lib/layers/training/subspace.h"
