@@ -184,6 +184,7 @@ void read_memory_options(const OptionValues& values, engine::EngineOptions& engi
   optimizer.methods.rules = parse_methods(values.list("optimizer"));
   optimizer.methods.galore = {values.integer("galore-rank"), values.integer("galore-refresh"),
                               values.real("galore-scale")};
+  if (rule_at_once(optimizer.methods.rules)) optimizer.max_norm = 0;  // the norm of all gradients is not known
   optimizer.methods.lomo = {values.real("lomo-scale"), values.real("lomo-clip")};
   optimizer.beside_scale = activations.projected.scale * activations.projected.beside;
   engine.recompute = activations.recompute;

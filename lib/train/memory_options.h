@@ -10,7 +10,8 @@ namespace comera::train {
 
 // --activations and --optimizer in this group of help, and the settings of --activations compact.
 std::vector<Option> memory_options(const char* group);
-// Sets recomputation, the keeper, and the optimiser's method. Throws InputError if values contradict each other.
+// Sets recomputation, the keeper, and the optimiser's method, without clipping for one that updates in the backward.
+// Throws InputError if values contradict each other.
 void read_memory_options(const OptionValues& values, engine::EngineOptions& engine, OptimizerOptions& optimizer);
 
 }  // namespace comera::train

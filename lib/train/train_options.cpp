@@ -117,10 +117,10 @@ void read_lengths(const OptionValues& values, TrainOptions& options) {
   options.max_seconds = time.value;
 }
 
-// A method that updates weights in the backward has no norm of all gradients and no second micro-batch.
+// A method that updates weights in the backward has no second micro-batch.
 void read_clip(const OptionValues& values, TrainOptions& options) {
   const MethodRule* at_once = rule_at_once(options.optimizer.methods.rules);
-  options.optimizer.max_norm = values.has("clip") ? values.real("clip") : at_once ? 0 : 1;
+  if (values.has("clip")) options.optimizer.max_norm = values.real("clip");
   if (at_once && options.accumulate > 1)
     fail_input(
         "[{}] --optimizer {} updates weights in the backward of every micro-batch, so --accumulate {} is not one step; "

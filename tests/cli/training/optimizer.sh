@@ -65,6 +65,9 @@ refuses "has no dense linear weight of 4096 elements or more in a block" "${dens
 least() { "$COMERA" pretrain "${wide[@]}" --form dense --optimizer "$1" --fit 1KiB --dry-run 2>&1 | grep -o -e '--accumulate [0-9]'; }
 expect_equal "$(least adamw8bit)" '--accumulate 2'
 expect_equal "$(least adalomo)" '--accumulate 1'
+run "$COMERA" bench --model encoder-small --form dense --layers 1 --hidden 64 --intermediate 128 --batch 2 --seq 8 \
+  --optimizer adalomo --repetitions 1 --warmup 1
+expect_exit 0
 refuses 'apollo-mini needs whole gradients' --data train.tsv "${columns[@]}" --form dense --hidden 64 \
   --optimizer apollo-mini --activations compact
 refuses 'the model has no dense linear weight of 4096 elements' --data train.tsv "${columns[@]}" --form tt \
