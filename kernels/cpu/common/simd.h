@@ -18,6 +18,12 @@
 
 namespace comera::kernels::COMERA_CPU {
 
+// An activation in bf16: the upper half of a float. Loads give vectors of float, stores round to the nearest, ties to
+// even; NaN stays NaN.
+struct Bf16 {
+  std::uint16_t bits;
+};
+
 #if defined(__AVX512F__)
 
 struct F {
@@ -49,6 +55,20 @@ inline I load(const std::int32_t* p) { return {_mm512_loadu_si512(p)}; }
 inline I load(const std::int32_t* p, std::int64_t n) { return {_mm512_maskz_loadu_epi32(first_lanes(n).v, p)}; }
 inline void store(std::int32_t* p, I a) { _mm512_storeu_si512(p, a.v); }
 inline void store(std::int32_t* p, I a, std::int64_t n) { _mm512_mask_storeu_epi32(p, first_lanes(n).v, a.v); }
+
+// Lanes of 16 bits that hold the upper halves of floats.
+inline F widened(__m256i halves) { return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))}; }
+inline __m256i narrowed(F a) {
+  const __m512i x = _mm512_castps_si512(a.v), odd = _mm512_and_si512(_mm512_srli_epi32(x, 16), _mm512_set1_epi32(1));
+  const __m512i nearest = _mm512_add_epi32(x, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __m512i quiet = _mm512_or_si512(x, _mm512_set1_epi32(0x400000));
+  const __mmask16 number = _mm512_cmp_ps_mask(a.v, a.v, _CMP_ORD_Q);
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_blend_epi32(number, quiet, nearest), 16));
+}
+inline F load(const Bf16* p) { return widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+inline F load(const Bf16* p, std::int64_t n) { return widened(_mm256_maskz_loadu_epi16(first_lanes(n).v, p)); }
+inline void store(Bf16* p, F a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrowed(a)); }
+inline void store(Bf16* p, F a, std::int64_t n) { _mm256_mask_storeu_epi16(p, first_lanes(n).v, narrowed(a)); }
 
 inline F fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }    // a b + c
 inline F fms(F a, F b, F c) { return {_mm512_fmsub_ps(a.v, b.v, c.v)}; }    // a b - c
@@ -152,6 +172,29 @@ inline void store(std::int32_t* p, I a) { _mm256_storeu_si256(reinterpret_cast<_
 inline void store(std::int32_t* p, I a, std::int64_t n) {
   if (n >= I::width) return store(p, a);
   _mm256_maskstore_epi32(p, _mm256_castps_si256(first_lanes(n).v), a.v);
+}
+
+// Lanes of 16 bits that hold the upper halves of floats.
+inline F widened(__m128i halves) { return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16))}; }
+inline __m128i narrowed(F a) {
+  const __m256i x = _mm256_castps_si256(a.v), odd = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1));
+  const __m256i nearest = _mm256_add_epi32(x, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(x, _mm256_set1_epi32(0x400000));
+  const __m256i number = _mm256_castps_si256(_mm256_cmp_ps(a.v, a.v, _CMP_ORD_Q));
+  const __m256i halves = _mm256_srli_epi32(_mm256_blendv_epi8(quiet, nearest, number), 16);
+  return _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+}
+inline F load(const Bf16* p) { return widened(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+inline F load(const Bf16* p, std::int64_t n) {
+  if (n >= F::width) return load(p);
+  __m128i halves = _mm_setzero_si128();
+  __builtin_memcpy(&halves, p, static_cast<std::size_t>(n) * sizeof(Bf16));
+  return widened(halves);
+}
+inline void store(Bf16* p, F a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrowed(a)); }
+inline void store(Bf16* p, F a, std::int64_t n) {
+  const __m128i halves = narrowed(a);
+  __builtin_memcpy(p, &halves, static_cast<std::size_t>(n < F::width ? n : F::width) * sizeof(Bf16));
 }
 
 inline F fma(F a, F b, F c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }    // a b + c
