@@ -22,6 +22,7 @@ class DenseTable final : public Table {
   DenseTable(Builder& builder, const TableSpec& spec) : rows_(spec.rows), columns_(spec.columns) {
     Parameter weight;
     weight.name = spec.name + ".weight";
+    weight.role = Role::table;
     weight.shape = {spec.rows, spec.columns};
     weight.init = {Init::Distribution::normal, spec.deviation};
     weight.decay = true;
@@ -204,6 +205,7 @@ class TtmEmbedding final : public Table {
   static void add_exact_rows(Builder& builder, const TableSpec& spec, ChainParameters& chain) {
     Parameter rows;
     rows.name = spec.name + ".exact.rows";
+    rows.role = Role::table;
     rows.shape = {chain.layout.exact_rows, spec.columns};
     rows.init = {Init::Distribution::normal, spec.deviation};
     rows.decay = true;

@@ -178,8 +178,11 @@ class Rule final : public engine::UpdateRule {
         one.correction2 = 1 - std::pow(one.beta2, t);
       }
     };
-    for (int role = 0; role < layers::roles; ++role)
-      write(scalars.of[role], step.rates[role], static_cast<layers::Role>(role) == layers::Role::other ? all : since);
+    for (int role = 0; role < layers::roles; ++role) {
+      const bool in_chain =
+          role == static_cast<int>(layers::Role::core) || role == static_cast<int>(layers::Role::diagonal);
+      write(scalars.of[role], step.rates[role], in_chain ? since : all);
+    }
     kernels::AdamwScalars unit[2];
     write(unit, 1, all);
     scalars.unit = unit[0];

@@ -219,6 +219,7 @@ std::vector<Option> training_options() {
            {"learning-rate", "rate", "step-size"}),
       number(g, "lr-cores", "1e-4", 0, none, "learning rate of the cores"),
       number(g, "lr-ranks", "1e-3", 0, none, "learning rate of the rank diagonals"),
+      number(g, "lr-tables", "", 0, none, "learning rate of dense tables of embeddings and of decoders tied to them"),
       also(choice(g, "schedule", "linear", {"constant", "linear", "cosine"},
                   "shape of the learning rate after the warm-up"),
            {"lr-scheduler-type", "scheduler"}),
@@ -237,10 +238,11 @@ std::vector<Option> training_options() {
              "measure that selects the best model (automatic: accuracy for classify, else loss; spearman: rank "
              "correlation, for regression)"),
       free(count(g, "log-every", "10", 1, "steps between reports"))};
-  for (Option& option : rows)
+  for (Option& option : rows) {
     if (option.name == "eval-every") option.default_words = "at the end only";
-  for (Option& option : rows)
+    if (option.name == "lr-tables") option.default_words = "that of --lr";
     if (option.name == "clip") option.default_words = "1; 0 with --optimizer lomo or adalomo";
+  }
   for (Option& option : memory_options(g)) rows.push_back(std::move(option));
   return rows;
 }
@@ -333,6 +335,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.rate = values.real("lr");
   options.rate_cores = values.real("lr-cores");
   options.rate_ranks = values.real("lr-ranks");
+  options.rate_tables = values.has("lr-tables") ? values.real("lr-tables") : options.rate;
   options.schedule = schedule_of(values);
   options.optimizer = optimizer_options(values);
   read_memory_options(values, options.engine, options.optimizer);

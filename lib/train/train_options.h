@@ -29,7 +29,7 @@ struct TrainOptions {
 
   std::int64_t steps = 0;  // 0: from epochs, or unlimited with max_seconds
   double epochs = 0, max_seconds = 0;
-  double rate = 0, rate_cores = 0, rate_ranks = 0;
+  double rate = 0, rate_cores = 0, rate_ranks = 0, rate_tables = 0;
   Schedule schedule;  // the trainer fills in steps and an unset warm-up
 
   engine::EngineOptions engine;  // without an update

@@ -194,9 +194,9 @@ void Trainer::set_rates() {
   // The rank rate must not fall on the way to the target: the entries have a fixed distance to cover.
   const double rank_factor = ranks_->pushing() ? schedule.warmup_factor(state_.step) : factor;
   learning_rate_ = options_.rate * factor;
-  engine_->begin_step(options_.seed,
-                      {.step = state_.step,
-                       .rates = {options_.rate_cores * factor, options_.rate_ranks * rank_factor, learning_rate_}});
+  engine_->begin_step(options_.seed, {.step = state_.step,
+                                      .rates = {options_.rate_cores * factor, options_.rate_ranks * rank_factor,
+                                                learning_rate_, options_.rate_tables * factor}});
 }
 
 void Trainer::train_step() {

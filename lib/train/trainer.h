@@ -121,7 +121,7 @@ class Trainer {
   std::int64_t steps_ = 0;  // 0: no known end
   std::optional<double> late_seconds_;
   double session_start_ = 0;
-  double learning_rate_ = 0;  // of the step, without cores and diagonals
+  double learning_rate_ = 0;  // of the step, without cores, diagonals and tables
   double last_save_ = 0, last_evaluation_ = 0;
   std::int64_t saved_step_ = -1;
   StepReport last_report_;

@@ -28,7 +28,7 @@ std::vector<double> values_of(Engine& engine) {
 plan::Machine reference(DType dtype = DType::f64) { return {&kernels::reference_backend(), dtype, nullptr}; }
 
 void begin_step(Engine& engine, std::int64_t step, double rate) {
-  engine.begin_step(5, {.step = step, .rates = {rate, rate, rate}});
+  engine.begin_step(5, {.step = step, .rates = {rate, rate, rate, rate}});
 }
 
 void begin(Engine& engine) {

@@ -31,7 +31,7 @@ Trained trained(const kernels::Backend& backend, const models::ModelSpec& spec, 
   for (int part = 0; part < parts; ++part) batches.push_back(small_batch(spec));
   Trained result;
   for (int step = 0; step < 3; ++step) {
-    engine.begin_step(5, {.step = step, .rates = {1e-2, 1e-2, 1e-2}});
+    engine.begin_step(5, {.step = step, .rates = {1e-2, 1e-2, 1e-2, 1e-2}});
     engine.train(batches);
     REQUIRE(engine.state().scalars.finite == 1);
     result.numbers.push_back(engine.state().loss[0]);

@@ -60,7 +60,7 @@ std::unique_ptr<Engine> trained(const std::shared_ptr<layers::Keeper>& keeper, i
   for (int step = 0; step < steps; ++step) {
     if (step == steps / 2 && !options.dense)
       train::remove_all_but(*engine, train::above(train::read_diagonals(engine->weights()), 0.995));
-    engine->begin_step(0, {.step = step, .rates = {1e-2, 1e-2, 1e-2}});
+    engine->begin_step(0, {.step = step, .rates = {1e-2, 1e-2, 1e-2, 1e-2}});
     engine->train({&batch, 1});
     REQUIRE(engine->state().scalars.finite == 1);
   }

@@ -39,7 +39,7 @@ std::unique_ptr<Engine> engine_of(const Activations& activations, const train::O
 // `parts`: micro-batches of a step.
 std::vector<double> after_ten_steps(Engine& engine, int parts) {
   for (int step = 0; step < 10; ++step) {
-    engine.begin_step(9, {.step = step, .rates = {0, 0, 0.02}});
+    engine.begin_step(9, {.step = step, .rates = {0, 0, 0.02, 0.02}});
     std::vector<data::Batch> batches;
     for (int part = 0; part < parts; ++part) batches.push_back(toy::batch(16 * step + part * (16 / parts), 16 / parts));
     engine.train(batches);
@@ -50,6 +50,22 @@ std::vector<double> after_ten_steps(Engine& engine, int parts) {
     for (std::int64_t i = 0; i < parameter->shape.elements(); ++i) numbers.push_back(layers::load(parameter->value, i));
   }
   return numbers;
+}
+
+// The numbers of all parameters after a step with these rates.
+std::vector<std::vector<double>> after_step(const engine::UpdateStep& step) {
+  const auto engine = engine_of({}, {});
+  engine->begin_step(9, step);
+  std::vector<data::Batch> batches;
+  batches.push_back(toy::batch(0, 16));
+  engine->train(batches);
+  std::vector<std::vector<double>> all;
+  for (const char* name : names) {
+    const Parameter* parameter = engine->model().parameters().find(name);
+    for (all.emplace_back(); std::ssize(all.back()) < parameter->shape.elements();)
+      all.back().push_back(layers::load(parameter->value, std::ssize(all.back())));
+  }
+  return all;
 }
 
 train::OptimizerOptions options() {
@@ -79,6 +95,19 @@ Activations velora() {
 }
 
 }  // namespace
+
+TEST_CASE("train: a table has a learning rate of its own") {
+  const auto before = after_step({}), table = after_step({.rates = {0, 0, 0, 0.02}}),
+             others = after_step({.rates = {0, 0, 0.02, 0}}), both = after_step({.rates = {0, 0, 0.02, 0.02}});
+  CHECK(table[0] != before[0]);
+  CHECK(others[0] == before[0]);
+  CHECK(both[0] == table[0]);
+  for (std::size_t k = 1; k < before.size(); ++k) {
+    CHECK(table[k] == before[k]);
+    CHECK(others[k] != before[k]);
+    CHECK(both[k] == others[k]);
+  }
+}
 
 TEST_CASE("memory methods: AdamW is that of the formulas") {
   check(after_ten_steps(*engine_of({}, options()), 1), oracle::adamw);
@@ -198,7 +227,7 @@ TEST_CASE("memory methods: lomo and adalomo change nothing in a step that is not
       return std::vector<std::byte>(first, first + up.value.bytes());
     };
     const std::vector<std::byte> before = bytes();
-    engine->begin_step(9, {.step = 0, .rates = {0, 0, 0.02}});
+    engine->begin_step(9, {.step = 0, .rates = {0, 0, 0.02, 0.02}});
     const data::Batch batch = toy::batch(0, 16);
     engine->train({&batch, 1});
     CHECK(engine->state().scalars.finite == 0);
@@ -211,7 +240,7 @@ TEST_CASE("memory methods: galore8bit begins as galore and has moments in bytes"
   std::vector<std::vector<double>> weights;
   for (const char* word : {"galore", "galore8bit"}) {
     const auto engine = engine_of({}, galore(word, 2));
-    engine->begin_step(9, {.step = 0, .rates = {0, 0, 0.02}});
+    engine->begin_step(9, {.step = 0, .rates = {0, 0, 0.02, 0.02}});
     std::vector<data::Batch> batches;
     batches.push_back(toy::batch(0, 16));
     engine->train(batches);

@@ -25,7 +25,7 @@ void start(Engine& engine) {
 }
 
 void begin_step(Engine& engine, std::int64_t step, double rate, double rank_rate) {
-  engine.begin_step(5, {.step = step, .rates = {rate, rank_rate, rate}});
+  engine.begin_step(5, {.step = step, .rates = {rate, rank_rate, rate, rate}});
 }
 
 void set(const layers::Parameter& diagonal, std::initializer_list<double> values) {

@@ -21,7 +21,7 @@ std::unique_ptr<Engine> trained(DType dtype, int steps) {
   engine->allocate();
   engine->weights().initialise(11);
   for (int step = 0; step < steps; ++step) {
-    engine->begin_step(5, {.step = step, .rates = {0.05, 0.05, 0.02}});
+    engine->begin_step(5, {.step = step, .rates = {0.05, 0.05, 0.02, 0.02}});
     const data::Batch batch = toy::batch(16 * step, 16);
     engine->train({&batch, 1});
   }
@@ -60,7 +60,7 @@ TEST_CASE("the corrections of moments begin again after a new factorisation") {
   std::vector<double> before;
   const Parameter& diagonal = *chain.diagonals.front();
   for (std::int64_t i = 0; i < diagonal.shape.elements(); ++i) before.push_back(layers::load(diagonal.value, i));
-  engine->begin_step(5, {.step = 4, .rates = {0.05, 0.05, 0.02}});
+  engine->begin_step(5, {.step = 4, .rates = {0.05, 0.05, 0.02, 0.02}});
   const data::Batch batch = toy::batch(64, 16);
   engine->train({&batch, 1});
   for (std::size_t i = 0; i < before.size(); ++i) {

@@ -67,7 +67,7 @@ std::unique_ptr<Engine> start() {
 void run_steps(Engine& engine, int first, int last) {
   const data::Batch batch = toy::batch(0, 16);
   for (int step = first; step < last; ++step) {
-    engine.begin_step(0, {.step = step, .rates = {0, 0, 0.003}});
+    engine.begin_step(0, {.step = step, .rates = {0, 0, 0.003, 0.003}});
     engine.train({&batch, 1});
   }
 }

@@ -13,7 +13,8 @@ std::size_t count_of(const layers::Parameter& parameter) {
 
 // True for dense layers and tables. Cores stay in memory, because they are small and are merged before the model runs.
 bool is_matrix(const layers::Parameter& parameter) {
-  return parameter.role == layers::Role::other && parameter.shape.dims() == 2 && parameter.name.ends_with(".weight");
+  const bool stored_whole = parameter.role == layers::Role::other || parameter.role == layers::Role::table;
+  return stored_whole && parameter.shape.dims() == 2 && parameter.name.ends_with(".weight");
 }
 
 }  // namespace

@@ -15,8 +15,9 @@ namespace comera::layers {
 
 using plan::Tensor;
 
-// The three groups with separate learning rates (CoMERA, released settings).
-enum class Role : std::uint8_t { core, diagonal, other };
+// The groups with separate learning rates: the three of CoMERA's released settings, and tables of embeddings with the
+// decoders that are tied to them.
+enum class Role : std::uint8_t { core, diagonal, other, table };
 
 // The initial values of a parameter. Normal: mean 0, standard deviation `scale`; uniform: in [-scale, scale]; constant:
 // every entry is `scale`.

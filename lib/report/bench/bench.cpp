@@ -51,7 +51,7 @@ class Stepper {
       : engine_(engine), parts_(parts), seed_(seed) {}
 
   double step_ms() {
-    engine_.begin_step(seed_, {.step = step_++, .rates = {1e-4, 1e-4, 1e-4}});
+    engine_.begin_step(seed_, {.step = step_++, .rates = {1e-4, 1e-4, 1e-4, 1e-4}});
     const double start = wall_seconds();
     engine_.train(parts_);
     return 1e3 * (wall_seconds() - start);
