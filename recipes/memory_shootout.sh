@@ -6,8 +6,8 @@
 #   COMERA_DATA=... recipes/memory_shootout.sh [FOLDER]      default: runs/memory_shootout
 #
 # COMERA_DATA names a folder with text/gutenberg16.txt.zst. METHODS (see options_of), SHORT (200), LONG (2000; 0: only
-# the short runs), SEEDS (7, of the long runs), COMERA, ISA and THREADS change the job. Finished runs are kept and begun
-# ones resume. Times are those of the runs, so a busy machine shows in them.
+# the short runs), SEEDS (7, of the long runs), TABLE_RATE (3e-2), COMERA, ISA and THREADS change the job. Finished runs
+# are kept and begun ones resume. Times are those of the runs, so a busy machine shows in them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -45,13 +45,15 @@ options_of() { # METHOD
   esac
 }
 
-# Projected gradients take larger rates: their updates are scaled by 1/4. Those of AdaLomo are relative to a weight's
-# size.
+# Rates of the weights of blocks. Projected gradients take larger ones: their updates are scaled by 1/4. Those of
+# AdaLomo are relative to a weight's size. The table of words has AdamW at one rate in all methods (TABLE_RATE), the best
+# of 3e-3, 1e-2, 3e-2 and 1e-1 for dense AdamW. If it had the rate of the blocks, that rate would decide the order of
+# the methods.
 rates_of() { # METHOD
   case $1 in
-    galore* | compact-*) echo 3e-3 1e-2 2e-2 ;;
     adalomo) echo 1e-2 3e-2 1e-1 ;;
-    *) echo 1e-3 3e-3 1e-2 ;;
+    galore* | compact-* | tt* | lowrank*) echo 1e-3 3e-3 1e-2 ;;
+    *) echo 3e-4 1e-3 3e-3 ;;
   esac
 }
 
@@ -61,8 +63,8 @@ train() { # FOLDER METHOD RATE SEED STEPS
   # shellcheck disable=SC2046  # a list of words
   "$comera" pretrain --model llama-6m --task clm $(options_of "$2") --data "$text/train.txt" --dev "$text/dev.txt" \
     --tokenizer "$text/tokenizer" --batch 8 --seq 128 --steps "$5" --warmup $(($5 / 10)) --schedule cosine \
-    --lr-final 0.1 --lr "$3" --lr-cores "$3" --seed "$4" --isa "${ISA:-auto}" --threads "${THREADS:-$(nproc)}" \
-    --save-every 500 --quiet -o "$1" --resume >&2 && return
+    --lr-final 0.1 --lr "$3" --lr-cores "$3" --lr-tables "${TABLE_RATE:-3e-2}" --seed "$4" \
+    --isa "${ISA:-auto}" --threads "${THREADS:-$(nproc)}" --save-every 500 --quiet -o "$1" --resume >&2 && return
   [ $? = 1 ] && touch "$1/diverged"
 }
 

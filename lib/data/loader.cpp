@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -17,7 +16,7 @@
 namespace comera::data {
 namespace {
 
-// Builds windows ahead of the reader on a separate thread.
+// Builds the next window on a separate thread.
 class Prefetch {
  public:
   Prefetch(std::unique_ptr<WindowSource> source, const LoaderState& start, bool one_epoch, bool stops)
@@ -42,29 +41,30 @@ class Prefetch {
   bool take(Window& window) {
     std::unique_lock lock(mutex_);
     constexpr auto look = std::chrono::milliseconds(100);
-    while (!changed_.wait_for(lock, look, [&] { return !ready_.empty() || done_; }))
+    while (!changed_.wait_for(lock, look, [&] { return ready_ || done_; }))
       if (stops_) check_stop();
-    if (ready_.empty()) {
+    if (!ready_) {
       if (error_) std::rethrow_exception(error_);
       return false;
     }
-    window = std::move(ready_.front());
-    ready_.pop_front();
+    window = std::move(*ready_);
+    ready_.reset();
     lock.unlock();
     changed_.notify_all();
     return true;
   }
 
  private:
-  static constexpr std::size_t ahead = 2;
-
   void run(LoaderState state) {
     try {
       const std::int64_t epoch = state.epoch;
       while (!one_epoch_ || state.epoch == epoch) {
+        if (!wait_for_room()) return;
         Window window = source_->build(state);
         state = window.next;
-        if (!put(std::move(window))) return;
+        const std::lock_guard lock(mutex_);
+        ready_ = std::move(window);
+        changed_.notify_all();
       }
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -75,21 +75,18 @@ class Prefetch {
     changed_.notify_all();
   }
 
-  bool put(Window window) {
+  // Two windows are in memory: that of the reader and the next one. Returns false if the reader has ended.
+  bool wait_for_room() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return ready_.size() < ahead || stop_; });
-    if (stop_) return false;
-    ready_.push_back(std::move(window));
-    lock.unlock();
-    changed_.notify_all();
-    return true;
+    changed_.wait(lock, [&] { return !ready_ || stop_; });
+    return !stop_;
   }
 
   std::unique_ptr<WindowSource> source_;
   bool one_epoch_, stops_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Window> ready_;
+  std::optional<Window> ready_;
   std::exception_ptr error_;
   bool done_ = false, stop_ = false;
   std::jthread thread_;  // last member: the thread starts when all others are initialised
@@ -103,7 +100,7 @@ class WindowLoader final : public Loader {
     rule_ = {dataset_->spec().task == Task::mlm ? options.mask_probability : 0.0, options.seed};
     prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_), state,
                       !options.shuffle, options.stops);
-    skip_ = state.step - steps_before(step_sequences(), state.window);
+    skip_ = state.step - steps_before({step_sequences(), dataset_->spec().max_length}, state.window);
     if (!rows && !options.shuffle) read_sizes();
     if (skip_ < 0)
       fail_input("[data] the checkpoint's position contradicts itself: step {} in window {}", state.step, state.window);

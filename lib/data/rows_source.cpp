@@ -17,11 +17,11 @@ class RowsSource final : public WindowSource {
     Window window;
     window.start = window.next = start;
     window.scored = dataset_->spec().task == Task::regression;
-    window.start.step = steps_before(step_sequences(), start.window);
+    window.start.step = steps_before(step_size(), start.window);
     const std::int64_t begin = start.samples - start.epoch * size;
     if (begin < 0 || begin >= size)
       fail_input("[data] the checkpoint's position lies outside the {} rows; the data has changed", size);
-    const std::int64_t count = std::min(size - begin, step_sequences() * window_steps(step_sequences(), start.window));
+    const std::int64_t count = std::min(size - begin, step_size().sequences * window_steps(step_size(), start.window));
 
     const Permutation order(size, Random(options_.seed, static_cast<std::uint64_t>(start.epoch), Purpose::rows));
     std::vector<Ids> ids(static_cast<std::size_t>(count));
@@ -34,6 +34,9 @@ class RowsSource final : public WindowSource {
         window.sequences[static_cast<std::size_t>(i)].sample = row + start.epoch * size;
       }
     });
+    std::size_t tokens = 0;
+    for (const Ids& one : ids) tokens += one.size();
+    window.ids.reserve(tokens);
     for (std::int64_t i = 0; i < count; ++i) {
       window.sequences[static_cast<std::size_t>(i)].begin = window.ids.size();
       window.ids.insert(window.ids.end(), ids[static_cast<std::size_t>(i)].begin(),
@@ -49,7 +52,7 @@ class RowsSource final : public WindowSource {
     window.next.samples += count;
     window.next.epoch += last;
     window.next.window = last ? 0 : window.start.window + 1;
-    window.next.step = steps_before(step_sequences(), window.next.window);
+    window.next.step = steps_before(step_size(), window.next.window);
   }
 
   // Encodes [CLS] first [SEP], or [CLS] first [SEP] second [SEP] with token type 1 from the second text on.

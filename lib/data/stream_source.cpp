@@ -20,8 +20,10 @@ class StreamSource final : public WindowSource {
     seek(start);
     Window window;
     window.start = window.next = start;
-    window.start.step = steps_before(step_sequences(), start.window);
-    const std::int64_t wanted = step_sequences() * window_steps(step_sequences(), start.window);
+    window.start.step = steps_before(step_size(), start.window);
+    const std::int64_t wanted = step_size().sequences * window_steps(step_size(), start.window);
+    // Unused pages of it take no memory; growth by doublings would.
+    window.ids.reserve(static_cast<std::size_t>(wanted * step_size().length));
     while (static_cast<std::int64_t>(window.sequences.size()) < wanted && pack(window)) continue;
     if (window.sequences.empty()) fail_input("[data] {}: holds no text to learn from", dataset_->files().front());
     advance(window, !more());
@@ -162,7 +164,7 @@ class StreamSource final : public WindowSource {
     LoaderState& next = window.next;
     next.samples += static_cast<std::int64_t>(window.sequences.size());
     next.window = last ? 0 : window.start.window + 1;
-    next.step = steps_before(step_sequences(), next.window);
+    next.step = steps_before(step_size(), next.window);
     next.file = next.offset = next.line = next.token = next.inside = 0;
     if (last) {
       ++next.epoch;

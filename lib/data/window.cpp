@@ -8,18 +8,19 @@
 
 namespace comera::data {
 
-std::int64_t window_steps(std::int64_t step_sequences, std::int64_t window) {
-  constexpr std::int64_t first_sequences = 512, most_sequences = 8192;
-  const std::int64_t most = std::max<std::int64_t>(1, most_sequences / step_sequences);
-  const std::int64_t first = std::max<std::int64_t>(1, first_sequences / step_sequences);
+std::int64_t window_steps(StepSize step, std::int64_t window) {
+  constexpr std::int64_t first_sequences = 512, most_sequences = 8192, most_tokens = 1 << 20;
+  const std::int64_t sequences = std::min(most_sequences, most_tokens / step.length);
+  const std::int64_t most = std::max<std::int64_t>(1, sequences / step.sequences);
+  const std::int64_t first = std::max<std::int64_t>(1, first_sequences / step.sequences);
   return window >= 16 ? most : std::min(most, first << window);
 }
 
-std::int64_t steps_before(std::int64_t step_sequences, std::int64_t window) {
+std::int64_t steps_before(StepSize step, std::int64_t window) {
   constexpr std::int64_t growing = 16;
   std::int64_t steps = 0;
-  for (std::int64_t i = 0; i < std::min(window, growing); ++i) steps += window_steps(step_sequences, i);
-  return steps + std::max<std::int64_t>(0, window - growing) * window_steps(step_sequences, growing);
+  for (std::int64_t i = 0; i < std::min(window, growing); ++i) steps += window_steps(step, i);
+  return steps + std::max<std::int64_t>(0, window - growing) * window_steps(step, growing);
 }
 
 void WindowSource::arrange(Window& window) const {
@@ -36,7 +37,7 @@ void WindowSource::arrange(Window& window) const {
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const Sequence& a, const Sequence& b) { return a.length < b.length; });
 
-  const std::int64_t size = step_sequences(), full = count / size;
+  const std::int64_t size = step_size().sequences, full = count / size;
   if (full == 0) return window.sequences.swap(sorted);
   const Permutation steps(full, Random(seed, epoch, Purpose::steps), number);
   auto out = window.sequences.begin();

@@ -31,10 +31,16 @@ struct Window {
   LoaderState start, next;             // `next.epoch` differs from `start.epoch` if this window ends the epoch
 };
 
+// Sizes that the windows of a run follow from.
+struct StepSize {
+  std::int64_t sequences = 1;  // of a step
+  std::int64_t length = 1;     // tokens of the longest sequence
+};
 // Number of steps in window number `window`. The first windows have few steps, so that the first step does not wait
-// long. The number grows up to 8,192 sequences per window.
-std::int64_t window_steps(std::int64_t step_sequences, std::int64_t window);
-std::int64_t steps_before(std::int64_t step_sequences, std::int64_t window);
+// long. The number grows up to 8,192 sequences or 2^20 tokens per window, whichever is less, because a window and the
+// next ones are in memory.
+std::int64_t window_steps(StepSize step, std::int64_t window);
+std::int64_t steps_before(StepSize step, std::int64_t window);
 
 class WindowSource {
  public:
@@ -46,7 +52,7 @@ class WindowSource {
 
  protected:
   struct Cancelled {};
-  std::int64_t step_sequences() const { return options_.batch * options_.accumulate; }
+  StepSize step_size() const { return {options_.batch * options_.accumulate, dataset_->spec().max_length}; }
   // Shuffles: sequences in random order, sorted by length (ties keep that order), cut into steps, full steps in random
   // order.
   void arrange(Window& window) const;

@@ -34,20 +34,25 @@ TEST_CASE("window: a pair loses the last token of the longer text, of the first 
         CHECK(trimmed(room, first, second) == one_by_one(room, first, second));
 }
 
-TEST_CASE("window: windows grow from 512 to 8192 sequences, in whole steps") {
-  CHECK(window_steps(32, 0) == 16);
-  CHECK(window_steps(32, 1) == 32);
-  CHECK(window_steps(32, 4) == 256);
-  CHECK(window_steps(32, 100) == 256);
-  CHECK(window_steps(10000, 0) == 1);
-  CHECK(window_steps(1, 0) == 512);
-  for (std::int64_t size : {1, 32, 100, 10000}) {
-    std::int64_t steps = 0;
-    for (std::int64_t window = 0; window < 40; ++window) {
-      CHECK(steps_before(size, window) == steps);
-      steps += window_steps(size, window);
+TEST_CASE("window: windows grow from 512 to 8192 sequences or 2^20 tokens, in whole steps") {
+  CHECK(window_steps({32, 128}, 0) == 16);
+  CHECK(window_steps({32, 128}, 1) == 32);
+  CHECK(window_steps({32, 128}, 4) == 256);
+  CHECK(window_steps({32, 128}, 100) == 256);
+  CHECK(window_steps({10000, 128}, 0) == 1);
+  CHECK(window_steps({1, 128}, 0) == 512);
+  CHECK(window_steps({1, 129}, 100) == 8128);
+  CHECK(window_steps({1, 3072}, 0) == 341);
+  CHECK(window_steps({1, 3072}, 100) == 341);
+  CHECK(window_steps({1, 1 << 21}, 0) == 1);
+  for (const std::int64_t length : {64, 3072})
+    for (const std::int64_t size : {1, 32, 100, 10000}) {
+      std::int64_t steps = 0;
+      for (std::int64_t window = 0; window < 40; ++window) {
+        CHECK(steps_before({size, length}, window) == steps);
+        steps += window_steps({size, length}, window);
+      }
     }
-  }
 }
 
 TEST_CASE("window: in_parts covers every index once and reports the first error") {
