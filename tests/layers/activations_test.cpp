@@ -109,6 +109,45 @@ TEST_CASE("copies: all consumers of a tensor share one copy, which the last one 
   CHECK(ranges == (bits == 16 ? 0u : 2u));
 }
 
+// Equal matrices are kept for these layers, with stochastic rounding to int4.
+static std::vector<std::vector<float>> rounded_for(const std::vector<std::string>& names) {
+  std::vector<std::vector<float>> found(names.size());
+  const auto keeper = layers::make_quantised_keeper({.bits = 4, .stochastic = true});
+  const kernels::StepScalars scalars{.seed = 3, .step = 5};
+  walk_twice(DType::f32, [&](Walk& walk) {
+    keeper->begin(&scalars);
+    std::vector<Slot> slots(names.size());
+    std::vector<Tensor> tensors;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      Tensor x = tensors.emplace_back(walk.make("x", {8, 64}));
+      for (int k = 0; walk.computes() && k < 8 * 64; ++k)
+        static_cast<float*>(x.data)[k] = std::sin(0.37f * static_cast<float>(k));
+      slots[i].layer = names[i];
+      keeper->keep(walk, x, Use::value, slots[i]);
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      walk.drop(tensors[i]);
+      Tensor back = slots[i]->value(walk);
+      if (walk.computes()) {
+        const auto* numbers = static_cast<const float*>(back.data);
+        found[i].assign(numbers, numbers + 8 * 64);
+      }
+      walk.drop(back);
+    }
+  });
+  return found;
+}
+
+TEST_CASE("copies: stochastic rounding is keyed by the layer, whatever other layers keep") {
+  const auto alone = rounded_for({"query"}), after = rounded_for({"key", "up", "query"}),
+             twice = rounded_for({"query", "query"});
+  CHECK(after[2] == alone[0]);
+  CHECK(twice[0] == alone[0]);
+  CHECK(twice[1] != twice[0]);
+  CHECK(after[0] != after[1]);
+  CHECK(after[0] != after[2]);
+}
+
 TEST_CASE("copies: activations that are bf16 already are kept as they are") {
   const plan::Machine machine{&kernels::reference_backend(), DType::bf16, nullptr};
   plan::Plan recorded;

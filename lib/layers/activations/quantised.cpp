@@ -1,8 +1,10 @@
 #include "lib/layers/activations/quantised.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/group_codes.h"
+#include "lib/layers/training/name_hash.h"
 
 namespace comera::layers {
 namespace {
@@ -52,17 +54,27 @@ class QuantisedKeeper final : public Keeper {
         if (copy.codes_of.has_ranges()) walk.keep(copy.ranges);
         return;
       }
-    copy = quantised(walk, tensor);
-    made_.push_back({tensor.id, copy});
+    copy = quantised(walk, tensor, site_of(slot));
+    made_.push_back({tensor.id, name_hash(slot.layer), copy});
   }
 
  private:
   struct Made {
     int tensor;
+    std::uint64_t layer;  // name_hash() of the first reader
     Copy copy;
   };
 
-  Copy quantised(Walk& walk, const Tensor& tensor) const {
+  // The key of the random numbers follows from the layer and the number of its earlier copies, so that it does not
+  // depend on the policies of other layers.
+  std::uint32_t site_of(const Slot& slot) const {
+    const std::uint64_t layer = name_hash(slot.layer);
+    const auto earlier =
+        std::count_if(made_.begin(), made_.end(), [&](const Made& made) { return made.layer == layer; });
+    return static_cast<std::uint32_t>(layer ^ layer >> 32) + static_cast<std::uint32_t>(earlier);
+  }
+
+  Copy quantised(Walk& walk, const Tensor& tensor, std::uint32_t site) const {
     const std::int64_t columns = tensor.shape[tensor.shape.dims() - 1];
     Copy copy{.codes_of = {tensor.elements() / columns, columns, settings_.bits},
               .shape = tensor.shape,
@@ -77,7 +89,7 @@ class QuantisedKeeper final : public Keeper {
                                     .codes = static_cast<std::uint8_t*>(copy.codes.data),
                                     .ranges = static_cast<std::uint16_t*>(copy.ranges.data),
                                     .scalars = settings_.stochastic ? scalars_ : nullptr,
-                                    .site = static_cast<std::uint32_t>(made_.size())});
+                                    .site = site});
     return copy;
   }
 
