@@ -175,8 +175,8 @@ class Galore:
     """arXiv 2403.03507: Adam on P^T G for the first singular vectors P of the gradient's smaller side, new ones every 4
     steps, moments kept, alpha 0.7. A singular vector has no sign of its own: it is that which turns least from the old one."""
 
-    def __init__(self, name, rank):
-        self.adam, self.name, self.rank, self.p = Adam(), name, rank, None
+    def __init__(self, name, rank, inner=Adam):
+        self.adam, self.inner, self.name, self.rank, self.p = Adam(), inner(), name, rank, None
 
     def __call__(self, name, g, step):
         if name != self.name:
@@ -186,8 +186,39 @@ class Galore:
             u, _, vt = torch.linalg.svd(g)
             p = u[:, :self.rank] if left else vt[:self.rank].T
             self.p = p if self.p is None else p * torch.where((p * self.p).sum(0) < 0, -1.0, 1.0)
-        n = self.adam(name, self.p.T @ g if left else g @ self.p, step)
+        n = self.inner(name, self.p.T @ g if left else g @ self.p, step)
         return 0.7 * (self.p @ n if left else n @ self.p.T)
+
+
+def code_book(signed):
+    """The dynamic code book of arXiv 2110.02861: seven decades below 1; decade i has 2^i intervals (signed; 2^(i+1)
+    unsigned), each represented by its middle, and beside them 0 and 1."""
+    values = [0.0, 1.0]
+    for i in range(7):
+        count = 2**i if signed else 2**(i + 1)
+        middles = [10.0**(i - 6) * (0.1 + 0.9 * (k + 0.5) / count) for k in range(count)]
+        values += middles + ([-x for x in middles] if signed else [])
+    assert len(values) == 256
+    return torch.tensor(sorted(values))
+
+
+def coded(x, book):
+    """x through the nearest code of x / largest |x| and back. A negative number does not become 0."""
+    largest = float(x.abs().max())
+    nearest = (x.flatten()[:, None] / largest - book[None, :]).abs().argmin(1).reshape(x.shape)
+    value = book[nearest]
+    return torch.where((x < 0) & (value == 0), -book[book > 0].min(), value) * largest
+
+
+class Adam8(Adam):
+    """Adam whose moments are stored in 8 bits. A tensor has one block, of at most 256 elements."""
+
+    BOOKS = code_book(True), code_book(False)
+
+    def __call__(self, name, g, step):
+        update = super().__call__(name, g, step)
+        self.moments[name] = tuple(coded(x, book) for x, book in zip(self.moments[name], self.BOOKS))
+        return update
 
 
 def train_at_once(update):
@@ -244,6 +275,7 @@ show("velora", train(lambda step, name: None, Adam(), Velora()))
 show("apollo_mini", train(lambda step, name: None, ApolloMini()))
 show("galore_rows", train(lambda step, name: None, Galore("up.weight", 2)))
 show("galore_columns", train(lambda step, name: None, Galore("down.weight", 2)))
+show("galore8bit_rows", train(lambda step, name: None, Galore("up.weight", 2, Adam8)))
 show("lomo", train_at_once(lomo))
 show("adalomo", train_at_once(AdaLomo()))
 print("}  // namespace oracle")

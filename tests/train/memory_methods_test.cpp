@@ -254,6 +254,19 @@ TEST_CASE("memory methods: galore8bit begins as galore and has moments in bytes"
     CHECK(std::abs(weights[0][i] - weights[1][i]) < 2 * 0.02 * 0.7 * 16 * 0x1p-24 + 0x1p-24 * std::abs(weights[0][i]));
 }
 
+// The update is in float, and ten steps pass its roundings on. They must stay below what one code beside the right one
+// does to one weight in one step: lr alpha times half the distance of two codes near 1, 0.9 / 64 / 2.
+TEST_CASE("memory methods: galore8bit is GaLore of the formulas with moments in codes of 8 bits") {
+  const std::vector<double> found = after_ten_steps(*engine_of({}, galore("galore8bit", 2)), 1);
+  REQUIRE(found.size() == std::size(oracle::galore8bit_rows));
+  double from_32_bits = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CHECK(std::abs(found[i] - oracle::galore8bit_rows[i]) < 0.02 * 0.7 * 0.9 / 128);
+    from_32_bits = std::max(from_32_bits, std::abs(found[i] - oracle::galore_rows[i]));
+  }
+  CHECK(from_32_bits > 1e-4);
+}
+
 TEST_CASE("memory methods: of rules by name the last match counts") {
   const auto methods = [](const std::vector<std::string>& words) {
     return train::MethodChoice({.rules = train::parse_methods(words), .least_elements = 40, .galore = {.rank = 2}});

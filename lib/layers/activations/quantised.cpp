@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/group_codes.h"
-#include "lib/layers/training/name_hash.h"
+#include "lib/layers/training/subspace.h"
 
 namespace comera::layers {
 namespace {
@@ -54,24 +54,24 @@ class QuantisedKeeper final : public Keeper {
         if (copy.codes_of.has_ranges()) walk.keep(copy.ranges);
         return;
       }
-    copy = quantised(walk, tensor, site_of(slot));
-    made_.push_back({tensor.id, name_hash(slot.layer), copy});
+    copy = quantised(walk, tensor, key_of(slot));
+    made_.push_back({tensor.id, site_of(slot.layer), copy});
   }
 
  private:
   struct Made {
     int tensor;
-    std::uint64_t layer;  // name_hash() of the first reader
+    std::uint32_t layer;  // site_of() of the first reader
     Copy copy;
   };
 
   // The key of the random numbers follows from the layer and the number of its earlier copies, so that it does not
   // depend on the policies of other layers.
-  std::uint32_t site_of(const Slot& slot) const {
-    const std::uint64_t layer = name_hash(slot.layer);
+  std::uint32_t key_of(const Slot& slot) const {
+    const std::uint32_t layer = layers::site_of(slot.layer);
     const auto earlier =
         std::count_if(made_.begin(), made_.end(), [&](const Made& made) { return made.layer == layer; });
-    return static_cast<std::uint32_t>(layer ^ layer >> 32) + static_cast<std::uint32_t>(earlier);
+    return layer + static_cast<std::uint32_t>(earlier);
   }
 
   Copy quantised(Walk& walk, const Tensor& tensor, std::uint32_t site) const {
