@@ -175,8 +175,9 @@ class Galore:
     """arXiv 2403.03507: Adam on P^T G for the first singular vectors P of the gradient's smaller side, new ones every 4
     steps, moments kept, alpha 0.7. A singular vector has no sign of its own: it is that which turns least from the old one."""
 
-    def __init__(self, name, rank, inner=Adam):
+    def __init__(self, name, rank, inner=Adam, signs=(1, 1)):
         self.adam, self.inner, self.name, self.rank, self.p = Adam(), inner(), name, rank, None
+        self.signs = torch.tensor(signs)
 
     def __call__(self, name, g, step):
         if name != self.name:
@@ -185,7 +186,7 @@ class Galore:
         if step % 4 == 0:
             u, _, vt = torch.linalg.svd(g)
             p = u[:, :self.rank] if left else vt[:self.rank].T
-            self.p = p if self.p is None else p * torch.where((p * self.p).sum(0) < 0, -1.0, 1.0)
+            self.p = p * self.signs if self.p is None else p * torch.where((p * self.p).sum(0) < 0, -1.0, 1.0)
         n = self.inner(name, self.p.T @ g if left else g @ self.p, step)
         return 0.7 * (self.p @ n if left else n @ self.p.T)
 
@@ -275,7 +276,8 @@ show("velora", train(lambda step, name: None, Adam(), Velora()))
 show("apollo_mini", train(lambda step, name: None, ApolloMini()))
 show("galore_rows", train(lambda step, name: None, Galore("up.weight", 2)))
 show("galore_columns", train(lambda step, name: None, Galore("down.weight", 2)))
-show("galore8bit_rows", train(lambda step, name: None, Galore("up.weight", 2, Adam8)))
+for k, signs in enumerate([(1, 1), (1, -1), (-1, 1), (-1, -1)]):  # the code book of first moments is not symmetric
+    show(f"galore8bit_rows_{k}", train(lambda step, name: None, Galore("up.weight", 2, Adam8, signs)))
 show("lomo", train_at_once(lomo))
 show("adalomo", train_at_once(AdaLomo()))
 print("}  // namespace oracle")
