@@ -32,7 +32,7 @@ struct AttentionForward {
   const void* v = nullptr;
   std::int64_t ldv = 0;
   Dropout dropout;
-  void* out = nullptr;
+  void* out = nullptr;  // optional: without it only lse is computed
   std::int64_t ld_out = 0;
   // [B, Hq, Tq], optional: log of the sum of exponentials of the scaled scores. Unspecified for an empty range.
   void* lse = nullptr;
@@ -49,6 +49,8 @@ struct AttentionBackward {
   Dropout dropout;
   const void* out = nullptr;
   std::int64_t ld_out = 0;
+  // Of these q and k. Null: it is computed again. That of others, rounded copies for example, makes probabilities that
+  // do not add up to 1.
   const void* lse = nullptr;
   const void* d_out = nullptr;  // with ld_out
   void* dq = nullptr;           // with ldq, ldk, ldv; overwritten
@@ -59,7 +61,7 @@ struct AttentionBackward {
 constexpr double score_elements(const AttentionShape& s) {
   return 1.0 * s.batch * s.heads * s.queries * s.keys * s.head_size;
 }
-constexpr double flops(const AttentionForward& a) { return 4 * score_elements(a.shape); }
+constexpr double flops(const AttentionForward& a) { return (a.out ? 4 : 2) * score_elements(a.shape); }
 constexpr double flops(const AttentionBackward& a) { return 10 * score_elements(a.shape); }
 
 }  // namespace comera::kernels

@@ -73,9 +73,9 @@ struct ForwardTask {
       const RowDropout dropout(rule, a.dropout.samples, b, t + i + r, h, block);
       const float factor = fold_row(score + r * key_block, block, range, set(static_cast<float>(s.scale)), dropout,
                                     running.maximum + i + r, running.total + i + r);
-      if (!first && factor != 1) scale_row(running.sum + (i + r) * d, d, factor);
+      if (a.out && !first && factor != 1) scale_row(running.sum + (i + r) * d, d, factor);
     }
-    SmallGemm({count, d, block.padded, key_block, d, d, !first})(score, values, running.sum + i * d);
+    if (a.out) SmallGemm({count, d, block.padded, key_block, d, d, !first})(score, values, running.sum + i * d);
   }
 
   void finish(Running& running) const {
@@ -85,11 +85,12 @@ struct ForwardTask {
       if (total == 0) {
         std::memset(running.sum + i * d, 0, static_cast<std::size_t>(d) * sizeof(float));
       } else {
-        scale_row(running.sum + i * d, d, 1 / total);
+        if (a.out) scale_row(running.sum + i * d, d, 1 / total);
         if (a.lse)
           f32(a.lse)[(b * a.shape.heads + h) * a.shape.queries + t + i] = running.maximum[i] + __builtin_logf(total);
       }
     }
+    if (!a.out) return;
     write_block(streams_queries(a.shape), rows, d, running.sum, d,
                 f32(a.out) + (b * a.shape.queries + t) * a.ld_out + h * d, a.ld_out);
   }
@@ -112,7 +113,7 @@ struct ForwardTask {
     const std::int64_t head = last_block ? h + 1 : h,
                        key = last_block ? all.first / key_block * key_block : at + key_block;
     ahead.add(key_rows(head, key), a.ldk, min(key_block, s.keys - key));
-    ahead.add(value_rows(head, key), a.ldv, min(key_block, s.keys - key));
+    if (a.out) ahead.add(value_rows(head, key), a.ldv, min(key_block, s.keys - key));
     if (last_block) ahead.add(f32(a.q) + (b * s.queries + t) * a.ldq + head * s.head_size, a.ldq, rows);
     return ahead;
   }
@@ -133,7 +134,7 @@ struct ForwardTask {
       const KeyBlock block(s, at);
       const Ahead ahead = ahead_of(at, all, last_head);
       pack_transposed(block, d, key_rows(h, at), a.ldk, keys);
-      pack_rows(block, d, value_rows(h, at), a.ldv, values);
+      if (a.out) pack_rows(block, d, value_rows(h, at), a.ldv, values);
       for (std::int64_t i = 0; i < rows; i += query_block) {
         const std::int64_t count = min(query_block, rows - i);
         if (first || touches(keys_of_rows(s, b, t + i, count), block))
@@ -174,6 +175,18 @@ struct BackwardTask {
     alignas(64) float d_values[largest_head * key_block];
   };
 
+  // The log-sum-exp of a row of scores that holds all keys of the query.
+  static float lse_of(const float* score, const KeyBlock& block, Range range, F scale) {
+    const F low = set(-__builtin_inff());
+    F largest = low, total = zero();
+    for (std::int64_t j = 0; j < block.padded; j += F::width)
+      largest = max(largest, in_range(load(score + j) * scale, j, range, low));
+    const float now = max_lane(largest);
+    for (std::int64_t j = 0; j < block.padded; j += F::width)
+      total = total + in_range(exp_at_most_one(fms(load(score + j), scale, set(now))), j, range, zero());
+    return now + __builtin_logf(sum(total));
+  }
+
   // Converts a row of scores and a row of dO V^T into dropped probabilities and the gradient of the unscaled scores q
   // K^T.
   void score_gradient(float* score, float* gradient, const KeyBlock& block, std::int64_t h, std::int64_t t) const {
@@ -191,7 +204,7 @@ struct BackwardTask {
       products = fma(load(f32(a.out) + at + j, lanes), load(f32(a.d_out) + at + j, lanes), products);
     }
     const F delta = set(sum(products)), scale = set(static_cast<float>(s.scale));
-    const F lse = set(f32(a.lse)[(b * s.heads + h) * s.queries + t]);
+    const F lse = set(a.lse ? f32(a.lse)[(b * s.heads + h) * s.queries + t] : lse_of(score, block, range, scale));
     const RowDropout dropout(rule, a.dropout.samples, b, t, h, block);
     for (std::int64_t j = 0; j < block.padded; j += F::width) {
       F p = exp_at_most_one(fms(load(score + j), scale, lse));
@@ -270,10 +283,23 @@ struct BackwardTask {
   }
 };
 
-Status run_backward(const Context& context, const AttentionBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+// Without a given lse, a block that holds all keys computes that of its rows. For more keys it is computed beforehand.
+std::size_t backward_workspace(const Context&, const AttentionBackward& a) {
   const AttentionShape& s = a.shape;
+  if (a.lse || s.keys <= key_block) return 0;
+  return static_cast<std::size_t>(s.batch * s.heads * s.queries) * sizeof(float);
+}
+
+Status run_backward(const Context& context, const AttentionBackward& given) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  const AttentionShape& s = given.shape;
   if (s.head_size > largest_head || s.head_size < 1) return Status::unsupported_shape;
+  if (context.workspace_bytes < backward_workspace(context, given)) return Status::workspace_too_small;
+  AttentionBackward a = given;
+  if (backward_workspace(context, given) > 0) {
+    run_forward(context, {.shape = s, .q = a.q, .ldq = a.ldq, .k = a.k, .ldk = a.ldk, .lse = context.workspace});
+    a.lse = context.workspace;
+  }
   const DropoutRule rule(a.dropout);
   const std::int64_t together = heads_per_task(s.batch * s.key_heads), groups = tiles_of(s.key_heads, together);
   parallel_for(context, s.batch * groups, [&](std::int64_t task) {
@@ -287,6 +313,6 @@ Status run_backward(const Context& context, const AttentionBackward& a) {
 }  // namespace
 
 void bind(Op<AttentionForward>& op) { op.run = run_forward; }
-void bind(Op<AttentionBackward>& op) { op.run = run_backward; }
+void bind(Op<AttentionBackward>& op) { op.run = run_backward, op.workspace_bytes = backward_workspace; }
 
 }  // namespace comera::kernels::COMERA_CPU

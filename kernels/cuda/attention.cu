@@ -81,8 +81,10 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const __g
   for (int r = 0; r < rows_per_warp; ++r) {
     const float all = sum_of_warp(total[r]);
     if (at.row(r) >= s.queries) continue;
-    T* row = static_cast<T*>(a.out) + (at.batch * s.queries + at.row(r)) * a.ld_out + at.head * s.head_size;
-    store_row<D>(row, sum[r], all > 0 ? 1 / all : 0, head_size);
+    if (a.out) {
+      T* row = static_cast<T*>(a.out) + (at.batch * s.queries + at.row(r)) * a.ld_out + at.head * s.head_size;
+      store_row<D>(row, sum[r], all > 0 ? 1 / all : 0, head_size);
+    }
     if (a.lse && at.lane == 0)
       static_cast<float*>(a.lse)[(at.batch * s.heads + at.head) * s.queries + at.row(r)] = largest[r] + logf(all);
   }
@@ -260,15 +262,29 @@ Status run(const Context& context, const AttentionForward& a) {
   });
 }
 
-std::size_t delta_bytes(const Context&, const AttentionBackward& a) {
-  return sizeof(float) * static_cast<std::size_t>(a.shape.batch * a.shape.heads * a.shape.queries);
+std::int64_t statistics(const AttentionShape& s) { return s.batch * s.heads * s.queries; }
+
+// delta, and lse if it is not given.
+std::size_t backward_bytes(const Context&, const AttentionBackward& a) {
+  return sizeof(float) * static_cast<std::size_t>((a.lse ? 1 : 2) * statistics(a.shape));
+}
+
+// V is read but not used.
+AttentionForward lse_only(const AttentionBackward& a, float* lse) {
+  return {.shape = a.shape, .q = a.q, .ldq = a.ldq, .k = a.k, .ldk = a.ldk, .v = a.v, .ldv = a.ldv, .lse = lse};
 }
 
 Status run(const Context& context, const AttentionBackward& a) {
   const AttentionShape& s = a.shape;
   if (!fits(s)) return Status::unsupported_shape;
-  if (context.workspace_bytes < delta_bytes(context, a)) return Status::workspace_too_small;
+  if (context.workspace_bytes < backward_bytes(context, a)) return Status::workspace_too_small;
   auto* delta = static_cast<float*>(context.workspace);
+  if (!a.lse) {
+    AttentionBackward with_lse = a;
+    with_lse.lse = delta + statistics(s);
+    const Status status = run(context, lse_only(a, delta + statistics(s)));
+    return status == Status::ok ? run(context, with_lse) : status;
+  }
   if (context.dtype == DType::bf16 && takes_tensor_cores(a))
     return with_tensor_size(s.head_size, [&](auto size) {
       constexpr int d = decltype(size)::value;
@@ -297,6 +313,6 @@ Status run(const Context& context, const AttentionBackward& a) {
 }  // namespace
 
 void bind(Op<AttentionForward>& op) { op.run = run; }
-void bind(Op<AttentionBackward>& op) { op.run = run, op.workspace_bytes = delta_bytes; }
+void bind(Op<AttentionBackward>& op) { op.run = run, op.workspace_bytes = backward_bytes; }
 
 }  // namespace comera::kernels::cuda

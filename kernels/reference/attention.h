@@ -50,8 +50,8 @@ void compute(const AttentionForward& a) {
   const AttentionShape& s = a.shape;
   for_each_row(s, [&](const AttentionRow& row) {
     const T* q = in<T>(a.q) + row.query_at(s, a.ldq);
-    T* result = out<T>(a.out) + row.query_at(s, a.ld_out);
-    for (std::int64_t i = 0; i < s.head_size; ++i) result[i] = T(0);
+    T* result = a.out ? out<T>(a.out) + row.query_at(s, a.ld_out) : nullptr;
+    for (std::int64_t i = 0; result && i < s.head_size; ++i) result[i] = T(0);
     if (row.first >= row.last) return;
     std::vector<T> score;
     for (std::int64_t j = row.first; j < row.last; ++j)
@@ -60,7 +60,7 @@ void compute(const AttentionForward& a) {
                                         [](const T& x, const T& y) { return real_part(x) < real_part(y); });
     T sum(0);
     for (T& x : score) sum += x = exp(x - maximum);
-    for (std::int64_t j = row.first; j < row.last; ++j) {
+    for (std::int64_t j = row.first; result && j < row.last; ++j) {
       const T weight = score[j - row.first] / sum * T(row.factor(a.dropout, j));
       for (std::int64_t i = 0; i < s.head_size; ++i) result[i] += weight * in<T>(a.v)[row.key_at(s, a.ldv, j) + i];
     }
@@ -79,6 +79,13 @@ template <class T>
 void compute(const AttentionBackward& a) {
   using std::exp;
   const AttentionShape& s = a.shape;
+  if (!a.lse) {
+    std::vector<T> lse(static_cast<std::size_t>(s.batch * s.heads * s.queries));
+    compute<T>(AttentionForward{.shape = s, .q = a.q, .ldq = a.ldq, .k = a.k, .ldk = a.ldk, .lse = lse.data()});
+    AttentionBackward with_lse = a;
+    with_lse.lse = lse.data();
+    return compute<T>(with_lse);
+  }
   zero_rows(out<T>(a.dq), s.batch * s.queries, s.heads * s.head_size, a.ldq);
   zero_rows(out<T>(a.dk), s.batch * s.keys, s.key_heads * s.head_size, a.ldk);
   zero_rows(out<T>(a.dv), s.batch * s.keys, s.key_heads * s.head_size, a.ldv);

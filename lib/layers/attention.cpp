@@ -45,6 +45,7 @@ Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor&
   pass.policy.take(pass.walk, k, Use::value, k_);
   pass.policy.take(pass.walk, v, Use::value, v_);
   pass.policy.save(pass.walk, out, Use::value, out_);
+  if (pass.policy.saves() && !scores_are_exact()) pass.walk.drop(lse_);
   return out;
 }
 
@@ -58,20 +59,15 @@ Value Attention::forward_cached(Pass& pass, Tensor q, const Tensor& keys, const 
   return out;
 }
 
-// Probabilities are computed again from the scores and their log-sum-exp. With the sums of the exact scores those of
+// Probabilities are computed again from the scores and their log-sum-exp. With that of the exact scores those of
 // restored ones would be no distribution, and above 1 by the exponential of a score's error.
-Tensor Attention::output_again(Pass& pass, const Tensor& q, const Tensor& k, const Tensor& v) {
-  out_->release(pass.walk);
-  pass.walk.drop(lse_);
-  return attend(pass, shape(pass), pass.dropout(settings_.dropout, site_, pass.length), q, k, v, true);
-}
+bool Attention::scores_are_exact() const { return q_->exact() && k_->exact(); }
 
 void Attention::backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tensor& dv) {
   Walk& walk = pass.walk;
   const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
-  const bool exact = q_->exact() && k_->exact() && v_->exact();
-  Tensor q = q_->value(walk), k = k_->value(walk), v = v_->value(walk);
-  Tensor out = exact ? out_->value(walk) : output_again(pass, q, k, v);
+  const bool exact = scores_are_exact();
+  Tensor q = q_->value(walk), k = k_->value(walk), v = v_->value(walk), out = out_->value(walk);
   dq = walk.make("dq", q.shape);
   dk = walk.make("dk", k.shape);
   dv = walk.make("dv", v.shape);
@@ -86,12 +82,13 @@ void Attention::backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tenso
                                       .dropout = pass.dropout(settings_.dropout, site_, pass.length),
                                       .out = out.data,
                                       .ld_out = wide,
-                                      .lse = lse_.data,
+                                      .lse = exact ? lse_.data : nullptr,
                                       .d_out = d_out.data,
                                       .dq = dq.data,
                                       .dk = dk.data,
                                       .dv = dv.data});
-  for (Tensor* tensor : {&q, &k, &v, &out, &lse_, &d_out}) walk.drop(*tensor);
+  for (Tensor* tensor : {&q, &k, &v, &out, &d_out}) walk.drop(*tensor);
+  if (exact) walk.drop(lse_);
 }
 
 }  // namespace comera::layers

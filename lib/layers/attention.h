@@ -36,13 +36,13 @@ class Attention {
   // Returns the output. Makes lse_ if the policy saves.
   Tensor attend(Pass& pass, const kernels::AttentionShape& shape, const kernels::Dropout& dropout, const Tensor& q,
                 const Tensor& k, const Tensor& v, bool saves);
-  Tensor output_again(Pass& pass, const Tensor& q, const Tensor& k, const Tensor& v);
+  bool scores_are_exact() const;  // of what is saved
 
   Settings settings_;
   std::uint32_t site_;
   Tensor key_begin_, key_end_;
   Slot q_, k_, v_, out_;
-  Tensor lse_;
+  Tensor lse_;  // if the scores are exact
 };
 
 }  // namespace comera::layers

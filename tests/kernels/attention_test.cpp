@@ -64,7 +64,7 @@ AttentionForward forward_of(const Shape& s, Run& r) {
 AttentionBackward backward_of(const Shape& s, Run& r) {
   AttentionBackward a;
   take_inputs(s, r, a);
-  a.out = r.in("out"), a.lse = r.in("lse"), a.d_out = r.in("d_out");
+  a.out = r.in("out"), a.lse = s.keeps_lse ? r.in("lse") : nullptr, a.d_out = r.in("d_out");
   a.dq = s.packed ? r.out("d_qkv") : r.out("d_q");
   a.dk = s.packed ? r.out_at("d_qkv", s.query_columns()) : r.out("d_k");
   a.dv = s.packed ? r.out_at("d_qkv", s.query_columns() + s.key_columns()) : r.out("d_v");
@@ -111,9 +111,7 @@ Case attention(const Shape& s) {
   for (std::int64_t b = 0; b < s.batch; ++b) samples.push_back(7 * b + (b == 1 ? std::int64_t{1} << 33 : 0));
   if (s.dropout > 0) c.dropout("drop", s.dropout, 3, samples, s.queries);
   c.forward = [s](Run& r) { r.call(&Backend::attention_forward, [&] { return forward_of(s, r); }); };
-  if (s.keeps_lse)
-    c.backward = [s](Run& r) { r.call(&Backend::attention_backward, [&] { return backward_of(s, r); }); };
-  if (!s.keeps_lse) c.gradients.clear();
+  c.backward = [s](Run& r) { r.call(&Backend::attention_backward, [&] { return backward_of(s, r); }); };
   return c.output("out", "d_out");
 }
 
@@ -137,6 +135,17 @@ static std::vector<Case> attention_cases() {
       {.batch = 2, .queries = 6, .keys = 6, .heads = 2, .key_heads = 1, .head_size = 8, .packed = true, .gap = 5}));
   cases.push_back(
       attention({.batch = 1, .queries = 4, .keys = 9, .heads = 2, .key_heads = 2, .head_size = 8, .keeps_lse = false}));
+  for (const std::int64_t keys : {50, 140})
+    for (const Range range : {Range::causal, Range::scattered})
+      cases.push_back(attention({.batch = 2,
+                                 .queries = 40,
+                                 .keys = keys,
+                                 .heads = 2,
+                                 .key_heads = 1,
+                                 .head_size = 24,
+                                 .range = range,
+                                 .dropout = 0.1,
+                                 .keeps_lse = false}));
   cases.push_back(attention({.batch = 1, .queries = 3, .keys = 200, .heads = 1, .key_heads = 1, .head_size = 24}));
   cases.push_back(attention({4, 128, 128, 12, 12, 64, Range::padded, 0.1, true, true, true}));
   return cases;

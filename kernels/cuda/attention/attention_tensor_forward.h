@@ -96,6 +96,7 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
       static_cast<float*>(a.lse)[(at.batch * s.heads + at.head) * s.queries + at.row(half)] =
           (rows.largest[half] + log2f(total)) * ln_of_2;
   }
+  if (!a.out) return;
   Bf16* const out =
       static_cast<Bf16*>(a.out) + (at.batch * s.queries + at.first_of_warp()) * a.ld_out + at.head * s.head_size;
   store_rows<D>(q_of_warp, sum, factor[0], factor[1], out, a.ld_out, s.queries - at.first_of_warp(), head_size);
