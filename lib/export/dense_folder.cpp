@@ -30,6 +30,15 @@ std::vector<io::TensorToWrite> tensors_of(const io::ModelFolder& folder, const W
   return tensors;
 }
 
+// In the orientation of the file.
+Matrix dense_weight(const WeightReader& weights, const io::ChainSpec& spec) {
+  if (spec.table()) return weights.table(spec.name, spec.rows(), spec.columns());
+  Matrix weight = weights.linear(spec.name, spec.rows(), spec.columns());
+  return spec.conv1d ? weight : tt::transposed(weight);
+}
+
+}  // namespace
+
 std::vector<std::vector<io::TensorToWrite>> sharded(const std::vector<io::TensorToWrite>& tensors) {
   std::vector<std::vector<io::TensorToWrite>> shards(1);
   std::uint64_t filled = 0;
@@ -45,16 +54,7 @@ std::vector<std::vector<io::TensorToWrite>> sharded(const std::vector<io::Tensor
   return shards;
 }
 
-io::Metadata metadata() { return {{"format", "pt"}}; }
-
-// In the orientation of the file.
-Matrix dense_weight(const WeightReader& weights, const io::ChainSpec& spec) {
-  if (spec.table()) return weights.table(spec.name, spec.rows(), spec.columns());
-  Matrix weight = weights.linear(spec.name, spec.rows(), spec.columns());
-  return spec.conv1d ? weight : tt::transposed(weight);
-}
-
-}  // namespace
+io::Metadata folder_metadata() { return {{"format", "pt"}}; }
 
 std::string dense_config(const io::ModelFolder& folder) {
   io::Json config = folder.config();
@@ -65,7 +65,7 @@ std::string dense_config(const io::ModelFolder& folder) {
 DenseFolder plan_dense_folder(const io::ModelFolder& folder) {
   const WeightReader weights(folder);
   const auto shards = sharded(tensors_of(folder, weights));
-  return {io::weights_bytes(shards, metadata()),
+  return {io::weights_bytes(shards, folder_metadata()),
           folder.bytes(),
           static_cast<std::int64_t>(weights.block().chains.size()),
           {},
@@ -75,7 +75,7 @@ DenseFolder plan_dense_folder(const io::ModelFolder& folder) {
 DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check) {
   const WeightReader weights(folder);
   const auto shards = sharded(tensors_of(folder, weights));
-  DenseFolder result{io::weights_bytes(shards, metadata()),
+  DenseFolder result{io::weights_bytes(shards, folder_metadata()),
                      folder.bytes(),
                      static_cast<std::int64_t>(weights.block().chains.size()),
                      {},
@@ -88,7 +88,7 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& targ
   std::int64_t tensors = 0;
   for (const auto& shard : shards) tensors += std::ssize(shard);
   TaskProgress task("writing tensors", tensors);
-  io::write_weights(place, shards, metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+  io::write_weights(place, shards, folder_metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
     check_stop();
     task.advance();
     if (const io::ModelFolder::Entry* entry = folder.find(tensor.name)) {

@@ -24,6 +24,10 @@ DenseFolder plan_dense_folder(const io::ModelFolder& folder);
 using CheckFolder = std::function<void(const std::string& folder)>;
 DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check = {});
 
+// Tensors in shards of at most 5 GB, as Hugging Face writes them, and the metadata of each shard.
+std::vector<std::vector<io::TensorToWrite>> sharded(const std::vector<io::TensorToWrite>& tensors);
+io::Metadata folder_metadata();
+
 // config.json without the comera block, for programs that do not support chains.
 std::string dense_config(const io::ModelFolder& folder);
 

@@ -12,6 +12,22 @@ import struct
 import sys
 
 
+def text(value):
+    return struct.pack("<Q", len(value)) + value
+
+
+def key(name, kind, value):
+    return text(name) + struct.pack("<I", kind) + value
+
+
+def gguf(keys, tensors, data=b""):
+    """Tensors are (name, sizes, type, offset)."""
+    header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys)
+    for name, sizes, kind, offset in tensors:
+        header += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, kind, offset)
+    return header + bytes(-len(header) % 64) + data
+
+
 def safetensors(header, data=b""):
     text = json.dumps(header).encode() if isinstance(header, dict) else header
     return struct.pack("<Q", len(text)) + text + data
@@ -143,6 +159,14 @@ SEEDS = {
                          bytes.fromhex("28b52ffd2005290000") + b"hello", b"PAR1"],
     "fuzz_tokenizer_config": [b'{"do_lower_case": true, "strip_accents": null, "tokenize_chinese_chars": false}',
                               b"[]"],
+    "fuzz_gguf": [
+        gguf([], []),
+        gguf([key(b"general.alignment", 4, struct.pack("<I", 64)), key(b"general.name", 8, text(b"x")),
+              key(b"words", 9, struct.pack("<IQ", 8, 2) + text(b"a") + text(b"b")),
+              key(b"types", 9, struct.pack("<IQ", 5, 2) + bytes(8))], []),
+        gguf([], [(b"a", [2, 3], 0, 0), (b"b", [32], 2, 32)], bytes(64)),
+        gguf([], [(b"k", [256], 12, 0), (b"l", [256], 14, 160)], bytes(384)),
+    ],
     "fuzz_safetensors": [
         safetensors({}),
         safetensors({"__metadata__": {"format": "pt"}, "w": tensor("F32", [2], 0, 8),
@@ -210,6 +234,7 @@ LARGE = {
                            sentencepiece(charsmap(), ["a" * i for i in range(1, 1000)], 4)],
 }
 WORDS = {
+    "fuzz_gguf": ["GGUF", "general.alignment"],
     "fuzz_state": [*STATE, *POSITION, *RANKS, "1e300", "-1", "9223372036854775808", "null", "checksum"],
     "fuzz_sentencepiece": ["\\x12", "\\x1a", "\\x00\\x00\\x04\\x00", "\\xff\\xff\\xff\\x7f"],
     "fuzz_model_config": ["model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",

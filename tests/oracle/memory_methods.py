@@ -175,7 +175,7 @@ class Galore:
     """arXiv 2403.03507: Adam on P^T G for the first singular vectors P of the gradient's smaller side, new ones every 4
     steps, moments kept, alpha 0.7. A singular vector has no sign of its own: it is that which turns least from the old one."""
 
-    def __init__(self, name, rank, inner=Adam, signs=(1, 1)):
+    def __init__(self, name, rank, inner=Adam, signs=1):
         self.adam, self.inner, self.name, self.rank, self.p = Adam(), inner(), name, rank, None
         self.signs = torch.tensor(signs)
 
@@ -258,12 +258,12 @@ class AdaLomo:
         return (1 - rate * DECAY) * w - rate * u
 
 
-def show(name, weights):
+def show(name, weights, digits=15, across=5):
     numbers = [float(x) for key in ("up.weight", "down.weight") for x in weights[key].detach().flatten()]
     print(f"// {len(numbers)} numbers: up.weight [{WIDTH}, {HIDDEN}], down.weight [{HIDDEN}, {LABELS}].")
     print(f"inline constexpr double {name}[] = {{")
-    for i in range(0, len(numbers), 5):
-        print("    " + " ".join(f"{x:.15g}," for x in numbers[i:i + 5]))
+    for i in range(0, len(numbers), across):
+        print("    " + " ".join(f"{x:.{digits}g}," for x in numbers[i:i + across]))
     print("};\n")
 
 
@@ -276,8 +276,9 @@ show("velora", train(lambda step, name: None, Adam(), Velora()))
 show("apollo_mini", train(lambda step, name: None, ApolloMini()))
 show("galore_rows", train(lambda step, name: None, Galore("up.weight", 2)))
 show("galore_columns", train(lambda step, name: None, Galore("down.weight", 2)))
-for k, signs in enumerate([(1, 1), (1, -1), (-1, 1), (-1, -1)]):  # the code book of first moments is not symmetric
-    show(f"galore8bit_rows_{k}", train(lambda step, name: None, Galore("up.weight", 2, Adam8, signs)))
+# The code book of first moments is not symmetric, so the sign of the singular vector counts.
+show("galore8bit_positive", train(lambda step, name: None, Galore("up.weight", 1, Adam8, [1])), 8, 8)
+show("galore8bit_negative", train(lambda step, name: None, Galore("up.weight", 1, Adam8, [-1])), 8, 8)
 show("lomo", train_at_once(lomo))
 show("adalomo", train_at_once(AdaLomo()))
 print("}  // namespace oracle")

@@ -9,6 +9,8 @@
 #include "lib/core/terminal/log.h"
 #include "lib/engine/weights_file.h"
 #include "lib/export/dense_folder.h"
+#include "lib/export/gguf_folder.h"
+#include "lib/io/file_kind.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/output/json.h"
 #include "tools/machine.h"
@@ -165,12 +167,53 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
   return 0;
 }
 
+bool is_gguf(const std::string& path) {
+  const io::FileKind* kind = is_folder(path) ? nullptr : io::kind_of_file(path);
+  return kind && std::string_view(kind->name).find("GGUF") != std::string_view::npos;
+}
+
+void print_gguf(const OptionValues& values, const exporting::GgufFolder& made) {
+  const std::string& source = values.positionals()[0];
+  if (!made.without_tokenizer.empty()) log_warning("[export] the folder has no tokenizer: {}", made.without_tokenizer);
+  if (values.flag("json")) {
+    report::Json json = report::document("export");
+    json["model"] = source;
+    json["output"] = values.text("output");
+    json["bytes"] = made.bytes;
+    json["bytes_source"] = made.bytes_source;
+    json["quantised"] = made.quantised;
+    json["tokenizer"] = made.without_tokenizer.empty();
+    return print_out(report::dump(json) + "\n");
+  }
+  print_out(report::wrap_for_stdout(fmt::format("{}  safetensors  {} quantised tensors in fp32  {}, the source {}\n",
+                                                values.text("output"), made.quantised, format_bytes(made.bytes),
+                                                format_bytes(made.bytes_source))));
+}
+
+int export_gguf(const OptionValues& values, const exporting::Target& target) {
+  const std::string& source = values.positionals()[0];
+  if (values.text("to") != "safetensors")
+    fail_input("[export] {}: is a GGUF file; make a folder of it first: comera export {} -o DIR --to safetensors",
+               source, source);
+  refuse_onnx_words(values);
+  if (target.is_file())
+    fail_input("[export] {}: --to safetensors writes a folder; use a name without .onnx", target.path);
+  const io::GgufFile file(source);
+  if (values.flag("dry-run")) {
+    print_gguf(values, exporting::plan_gguf_folder(file));
+    return 0;
+  }
+  exporting::check_target(target);
+  print_gguf(values, exporting::write_gguf_folder(file, target));
+  return 0;
+}
+
 }  // namespace
 
 OptionTable export_table() {
   OptionTable table("export",
                     "write a model for other programs: ONNX of standard operators, checked against the model");
-  table.positional({.name = "MODEL", .help = "a run folder or a model folder"});
+  table.positional({.name = "MODEL", .help = "a run folder, a model folder, or a GGUF file (--to safetensors)"});
   table.add(
       {{.name = "output",
         .type = OptionType::path,
@@ -230,6 +273,7 @@ OptionTable export_table() {
 int run_export(const OptionValues& values) {
   if (!values.has("output")) fail_input("[export] -o is missing: name a folder, or a file that ends in .onnx");
   const exporting::Target target{values.text("output"), values.flag("force")};
+  if (is_gguf(values.positionals()[0])) return export_gguf(values, target);
   const io::ModelFolder folder(values.positionals()[0]);
   if (values.text("to") == "safetensors") return export_dense(values, folder, target);
   const ExportOptions options = options_of(values);
