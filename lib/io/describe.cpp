@@ -17,12 +17,11 @@ bool is_numbered(std::string_view name, std::string_view kind) {
          name.find_first_not_of("0123456789", dot + 1) == std::string_view::npos && name.substr(0, dot).ends_with(kind);
 }
 
-std::string dense_kind(const StoredTensor& tensor) {
-  const std::string& name = tensor.name;
+std::string dense_kind(const std::string& name, const FileShape& shape) {
   if (name.ends_with("bias") || name.ends_with(".beta")) return "bias";
-  if (tensor.shape.size() == 1) return "norm";
-  if (tensor.shape.size() != 2) return "other";
-  for (const char* pattern : {"*embed*", "*wte.weight", "*wpe.weight"})
+  if (shape.size() == 1) return "norm";
+  if (shape.size() != 2) return "other";
+  for (const char* pattern : {"*embed*", "*wte.weight", "*wpe.weight", "*_embd.weight"})
     if (glob_match(pattern, name)) return "embedding";
   return name.ends_with("weight") ? "linear" : "other";
 }
@@ -30,7 +29,7 @@ std::string dense_kind(const StoredTensor& tensor) {
 TensorForm dense_form(const StoredTensor& tensor) {
   TensorForm form;
   form.name = tensor.name;
-  form.kind = dense_kind(tensor);
+  form.kind = dense_kind(tensor.name, tensor.shape);
   form.form = "dense";
   form.shape = tensor.shape;
   form.parameters = form.parameters_dense = tensor.elements();
@@ -136,6 +135,24 @@ std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, co
   describer.add_rest(forms);
   const auto less = [](const TensorForm& a, const TensorForm& b) { return natural_less(a.name, b.name); };
   if (!std::is_sorted(forms.begin(), forms.end(), less)) std::sort(forms.begin(), forms.end(), less);
+  return forms;
+}
+
+std::vector<TensorForm> describe(const GgufFile& file) {
+  std::vector<TensorForm> forms;
+  for (const GgufTensor& tensor : file.tensors()) {
+    TensorForm form;
+    form.name = tensor.name;
+    form.kind = dense_kind(tensor.name, tensor.shape);
+    form.form = is_quantised(tensor.type) ? name_of(tensor.type) : "dense";
+    form.shape = tensor.shape;
+    form.parameters = form.parameters_dense = tensor.elements();
+    form.bytes = tensor.end - tensor.begin;
+    form.bytes_dense = is_quantised(tensor.type) ? static_cast<std::uint64_t>(form.parameters) * 4 : form.bytes;
+    forms.push_back(std::move(form));
+  }
+  std::sort(forms.begin(), forms.end(),
+            [](const TensorForm& a, const TensorForm& b) { return natural_less(a.name, b.name); });
   return forms;
 }
 

@@ -27,7 +27,9 @@ constexpr const char* pickled =
 constexpr const char* unpack = "unpack it first";
 
 constexpr std::array magics{
-    Magic{0, "GGUF"sv, {"a GGUF file (llama.cpp)", "make a folder of it: comera export FILE -o DIR --to safetensors"}},
+    Magic{0,
+          "GGUF"sv,
+          {"a GGUF file (llama.cpp)", "make a Hugging Face folder of it: comera export FILE -o DIR --to safetensors"}},
     Magic{0, "PK\x03\x04"sv, {"a zip archive, as PyTorch's pickled weights are", pickled}},
     Magic{0, "\x80\x02"sv, {"a Python pickle", pickled}},
     Magic{0, "\x80\x03"sv, {"a Python pickle", pickled}},

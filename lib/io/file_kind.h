@@ -9,6 +9,8 @@ namespace comera::io {
 struct FileKind {
   const char* name;    // "a GGUF file (llama.cpp)"
   const char* advice;  // remedy, or the input to use instead
+
+  bool is_gguf() const { return std::string_view(name).starts_with("a GGUF"); }
 };
 
 // Returns null for an unknown kind. `start` needs the first 512 bytes, or the whole of a shorter file.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/io/gguf/gguf.h"
 #include "lib/io/model_folder.h"
 #include "lib/tt/chain.h"
 
@@ -75,6 +76,9 @@ std::string form_name(const tt::Layout& layout, const std::string& between);
 std::vector<TensorForm> describe(const ModelFolder& folder);
 std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block,
                                  const std::string& place);
+
+// Every tensor of a GGUF file, in the order of names. `form` is the number format of a quantised tensor.
+std::vector<TensorForm> describe(const GgufFile& file);
 
 // Reads a tensor of `count` distinct I32 numbers in [0, limit). Anything else is an InputError.
 std::vector<std::int32_t> distinct_indices(const ModelFolder& folder, const std::string& name, std::int64_t count,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/core/error.h"
+#include "lib/io/tt_format.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/io/gguf_bytes.h"
 #include "tests/oracle/gguf_blocks.h"
@@ -75,6 +76,29 @@ TEST_CASE("gguf: keys of all kinds and tensors are read") {
   CHECK_THROWS_WITH(file.integer("none"), Contains("key none is missing"));
   CHECK_THROWS_WITH(file.text("llama.block_count"), Contains("is not a text"));
   CHECK_THROWS_WITH(file.integers("tokenizer.ggml.tokens"), Contains("list of whole numbers"));
+}
+
+TEST_CASE("gguf: tensors are described by number format, kind and bytes") {
+  TemporaryFolder folder;
+  GgufBytes bytes;
+  bytes.floats("token_embd.weight", {2, 32}, std::vector<float>(64));
+  bytes.floats("blk.10.attn_norm.weight", {8}, std::vector<float>(8));
+  bytes.tensor({"blk.2.attn_q.weight", {1, 32}, 8, 288});
+  write_file_atomic(folder / "m.gguf", bytes.file() + std::string(64, '\0'));
+  const std::vector<TensorForm> forms = describe(GgufFile(folder / "m.gguf"));
+  REQUIRE(forms.size() == 3);
+  CHECK(forms[0].name == "blk.2.attn_q.weight");
+  CHECK(forms[0].kind == "linear");
+  CHECK(forms[0].form == "Q8_0");
+  CHECK(forms[0].bytes == 34);
+  CHECK(forms[0].bytes_dense == 128);
+  CHECK(forms[1].kind == "norm");
+  CHECK(forms[2].kind == "embedding");
+  CHECK(forms[2].form == "dense");
+  CHECK(forms[2].parameters == 64);
+  CHECK(is_gguf_file(folder / "m.gguf"));
+  CHECK(!is_gguf_file(folder.path()));
+  CHECK(!is_gguf_file(folder / "none"));
 }
 
 TEST_CASE("gguf: every truncated file is refused") {

@@ -10,7 +10,6 @@
 #include "lib/engine/weights_file.h"
 #include "lib/export/dense_folder.h"
 #include "lib/export/gguf_folder.h"
-#include "lib/io/file_kind.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/output/json.h"
 #include "tools/machine.h"
@@ -167,11 +166,6 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
   return 0;
 }
 
-bool is_gguf(const std::string& path) {
-  const io::FileKind* kind = is_folder(path) ? nullptr : io::kind_of_file(path);
-  return kind && std::string_view(kind->name).find("GGUF") != std::string_view::npos;
-}
-
 void print_gguf(const OptionValues& values, const exporting::GgufFolder& made) {
   const std::string& source = values.positionals()[0];
   if (!made.without_tokenizer.empty()) log_warning("[export] the folder has no tokenizer: {}", made.without_tokenizer);
@@ -273,7 +267,7 @@ OptionTable export_table() {
 int run_export(const OptionValues& values) {
   if (!values.has("output")) fail_input("[export] -o is missing: name a folder, or a file that ends in .onnx");
   const exporting::Target target{values.text("output"), values.flag("force")};
-  if (is_gguf(values.positionals()[0])) return export_gguf(values, target);
+  if (io::is_gguf_file(values.positionals()[0])) return export_gguf(values, target);
   const io::ModelFolder folder(values.positionals()[0]);
   if (values.text("to") == "safetensors") return export_dense(values, folder, target);
   const ExportOptions options = options_of(values);

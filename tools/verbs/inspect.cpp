@@ -69,8 +69,8 @@ OptionTable inspect_table() {
       "inspect",
       "show the parts of a model: forms, modes, ranks, parameters, bytes; headers are read, weights are not");
   table.positional({.name = "PATH",
-                    .help = "a run folder, a checkpoint, a Hugging Face folder or a .safetensors file; two are "
-                            "compared; with --runs any number of runs",
+                    .help = "a run folder, a checkpoint, a Hugging Face folder, a .safetensors or a GGUF file; two "
+                            "are compared; with --runs any number of runs",
                     .maximum = -1});
   table.add(
       {{.name = "format",

@@ -8,6 +8,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
+#include "lib/io/file_kind.h"
 
 namespace comera::io {
 namespace {
@@ -230,6 +231,12 @@ GgufHeader parse_gguf(std::string_view bytes, const std::string& file) {
   for (std::uint64_t i = 0; i < tensors; ++i) header.tensors.push_back(tensor_of(reader));
   place_tensors(header, reader, bytes.size());
   return header;
+}
+
+bool is_gguf_file(const std::string& path) {
+  if (is_folder(path)) return false;
+  const FileKind* kind = kind_of_file(path);
+  return kind && kind->is_gguf();
 }
 
 GgufFile::GgufFile(std::string path) : path_(std::move(path)), file_(path_), header_(parse_gguf(file_.text(), path_)) {}

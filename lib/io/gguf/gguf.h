@@ -42,6 +42,9 @@ struct GgufHeader {
 // `file` names the file in error messages.
 GgufHeader parse_gguf(std::string_view bytes, const std::string& file);
 
+// True for a file that begins with the magic; false for everything else, also for what cannot be read.
+bool is_gguf_file(const std::string& path);
+
 class GgufFile {
  public:
   explicit GgufFile(std::string path);

@@ -132,7 +132,19 @@ void Totals::add(const io::TensorForm& layer) {
   bytes_dense += layer.bytes_dense;
 }
 
+static ModelReport read_gguf_report(const std::string& path) {
+  const io::GgufFile file(path);
+  ModelReport report;
+  report.path = path;
+  if (file.has("general.architecture")) report.architecture = file.text("general.architecture");
+  report.file_bytes = file.bytes();
+  report.layers = io::describe(file);
+  report.totals = totals_of(report.layers);
+  return report;
+}
+
 ModelReport read_model_report(const std::string& path) {
+  if (io::is_gguf_file(path)) return read_gguf_report(path);
   const io::ModelFolder folder(path);
   ModelReport report;
   report.path = path;

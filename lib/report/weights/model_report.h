@@ -32,7 +32,7 @@ struct ModelReport {
   std::optional<RunHistory> history;   // if metrics.jsonl is beside the model
 };
 
-// Reads a run folder, a checkpoint, a Hugging Face folder or one .safetensors file.
+// Reads a run folder, a checkpoint, a Hugging Face folder, one .safetensors file or a GGUF file.
 ModelReport read_model_report(const std::string& path);
 
 // Keeps the weights whose name matches the pattern. A pattern without wildcards matches any part of a name. Throws

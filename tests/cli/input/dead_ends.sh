@@ -70,7 +70,6 @@ while IFS='|' read -r file words; do
   run "$COMERA" inspect "$file"
   expect_refused "$file: is $words"
 done <<'EOF'
-model.gguf|a GGUF file \(llama.cpp\), no safetensors file; give the Hugging Face folder
 dense/config.json|JSON text, no safetensors file; name the folder that it lies in
 vocab.txt|text, no safetensors file
 pointer.safetensors|a pointer of Git LFS, not the file itself.*git lfs pull
@@ -78,7 +77,14 @@ weights.safetensors|a zip archive, as PyTorch's pickled weights are
 page.safetensors|a web page.*fetch the file again
 EOF
 run "$COMERA" evaluate model.gguf --data train.tsv
-expect_refused 'model.gguf: is a GGUF file \(llama.cpp\), no folder; give the Hugging Face folder'
+expect_refused 'model.gguf: is a GGUF file \(llama.cpp\), no folder; make a Hugging Face folder of it: comera export'
+for verb in inspect "export -o made --to safetensors"; do
+  # shellcheck disable=SC2086  # a verb and its options
+  run "$COMERA" $verb model.gguf
+  expect_refused 'model.gguf: byte 16: claims 1 tensors, but only 0 bytes follow'
+done
+run "$COMERA" export model.gguf -o made
+expect_refused 'is a GGUF file; make a folder of it first: comera export model.gguf -o DIR --to safetensors'
 
 # For a model name of the hub the error shows the command that downloads it. A path gets no such hint.
 hint='hf download some/model-v1.5 --local-dir model-v1.5'
