@@ -36,8 +36,10 @@ place_completion bash bash-completion/completions comera
 place_completion zsh zsh/vendor-completions _comera
 place_completion fish fish/vendor_completions.d comera.fish
 
-cp README.md docs/*.md lib/io/FORMAT.md "$documents/"
-cp CHANGELOG.md "$documents/NEWS.md"
+# In the places of the project, so that the pages find each other. Debian keeps the licence in `copyright`.
+cp -r README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md docs "$documents/"
+install -D -m 644 lib/io/FORMAT.md "$documents/lib/io/FORMAT.md"
+sed -i 's/(LICENSE)/(copyright)/' "$documents/README.md"
 cat > "$documents/copyright" << END
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: comera
@@ -50,7 +52,7 @@ END
 cat > "$documents/changelog" << END
 comera ($version) unstable; urgency=medium
 
-  * Made from commit $(git_log %h); what changed is in NEWS.md.gz.
+  * Made from commit $(git_log %h); what changed is in CHANGELOG.md.
 
  -- $packer  $date
 END
@@ -61,7 +63,7 @@ cat > "$stage/usr/share/lintian/overrides/comera" << END
 # against the system's protobuf, which its own shared library is not.
 comera: embedded-library *
 END
-gzip -9n "$pages"/*.1 "$documents"/{NEWS.md,changelog}
+gzip -9n "$pages"/*.1 "$documents"/changelog
 find "$stage" -type d -exec chmod 755 {} +
 find "$stage/usr/share" -type f -exec chmod 644 {} +
 

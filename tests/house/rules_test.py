@@ -26,6 +26,7 @@ BREACHES = [
     ("check_words.py", "tests/core/breach_test.cpp", "CHECK(tr" + "ue);\n", "cannot fail"),
     ("check_promises.py", "SECURITY.md", "| a | `core: breach` |\n", "there is no test core: breach"),
     ("check_promises.py", "SECURITY.md", "| a | nothing |\n", "no test named for: a"),
+    ("check_links.py", "docs/breach.md", "see [this](none.md)\n", "none.md is not there"),
     ("check_format.sh", "lib/core/breach.h", "int  a ;\n", "clang-format"),
     ("check_scripts.sh", "scripts/breach.sh", "#!/bin/sh\ncd $1\n", "SC2086"),
 ]

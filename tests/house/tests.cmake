@@ -1,6 +1,6 @@
 # The rules of CONTRIBUTING.md as tests.
 set(scripts ${CMAKE_SOURCE_DIR}/scripts)
-foreach(rule layering size stems words promises)
+foreach(rule layering size stems words promises links)
   add_test(NAME "house: ${rule}" COMMAND ${scripts}/check_${rule}.py)
   list(APPEND rules "house: ${rule}")
 endforeach()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make deb: the package holds program, manual and completion, declares its dependencies, and passes lintian. Uses a
-# build folder of its own.
+# make deb: the package holds program, manual and completion, declares its dependencies, passes lintian, and its pages
+# have their links. Uses a build folder of its own.
 #
 #   tests/recipes/package_deb.sh BUILD
 set -euo pipefail
@@ -21,4 +21,5 @@ done
 [[ $(dpkg-deb --field "$place"/comera_*.deb Depends) =~ ^libc6\ \(\>=\ 2\.[0-9]+\)$ ]] ||
   { echo "it needs more than glibc" && exit 1; }
 dpkg-deb --extract "$place"/comera_*.deb "$place/root"
+scripts/check_links.py "$place/root/usr/share/doc/comera"
 "$place/root/usr/bin/comera" --version > /dev/null

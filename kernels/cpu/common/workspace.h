@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/cpu/common/isa.h"
-#include "kernels/cpu/common/simd.h"
 #include "kernels/types.h"
 
 namespace comera::kernels::COMERA_CPU {
@@ -28,7 +27,7 @@ class Workspace {
 
 inline const float* f32(const void* p) { return static_cast<const float*>(p); }
 inline float* f32(void* p) { return static_cast<float*>(p); }
-// Activations of type T, float or Bf16.
+// Numbers of type T, float or Bf16.
 template <class T>
 const T* as(const void* p) {
   return static_cast<const T*>(p);
@@ -36,17 +35,6 @@ const T* as(const void* p) {
 template <class T>
 T* as(void* p) {
   return static_cast<T*>(p);
-}
-
-// Returns work(T{}) for the type T of the call's activations. In bf16 calls parameters, their gradients, statistics and
-// losses are floats (kernels/types.h), and sums are those of the f32 call.
-template <class Work>
-Status with_activations(const Context& context, Work work) {
-  switch (context.dtype) {
-    case DType::f32: return work(float{});
-    case DType::bf16: return work(Bf16{});
-    default: return Status::unsupported_dtype;
-  }
 }
 
 // The part [first, last) of `size` items for `index` of `parts` parts. Parts are as even as whole units of `unit`
