@@ -297,7 +297,10 @@ Status run_backward(const Context& context, const AttentionBackward& given) {
   if (context.workspace_bytes < backward_workspace(context, given)) return Status::workspace_too_small;
   AttentionBackward a = given;
   if (backward_workspace(context, given) > 0) {
-    run_forward(context, {.shape = s, .q = a.q, .ldq = a.ldq, .k = a.k, .ldk = a.ldk, .lse = context.workspace});
+    AttentionForward only_lse;
+    only_lse.shape = s, only_lse.lse = context.workspace;
+    only_lse.q = a.q, only_lse.ldq = a.ldq, only_lse.k = a.k, only_lse.ldk = a.ldk;
+    run_forward(context, only_lse);
     a.lse = context.workspace;
   }
   const DropoutRule rule(a.dropout);

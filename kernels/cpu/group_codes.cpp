@@ -13,26 +13,18 @@ namespace {
 
 constexpr std::int64_t tile = 16384;  // elements of a tile, in whole rows
 
-// The length of a whole group, known to the compiler: loops over it have no end to check.
-struct WholeGroup {
-  constexpr operator std::int64_t() const { return code_group; }
-};
-
 // Calls body(row, group, first column, columns) for every group, several rows per tile.
 template <class Body>
 void for_groups(const Context& context, const GroupCodes& s, Body body) {
   const std::int64_t rows = max<std::int64_t>(1, tile / max<std::int64_t>(1, s.columns));
-  const std::int64_t whole = s.columns / code_group, rest = s.columns % code_group;
   parallel_for(context, tiles_of(s.rows, rows), [&](std::int64_t index) {
-    for (std::int64_t row = index * rows; row < min(s.rows, (index + 1) * rows); ++row) {
-      for (std::int64_t g = 0; g < whole; ++g) body(row, g, g * code_group, WholeGroup{});
-      if (rest > 0) body(row, whole, whole * code_group, rest);
-    }
+    for (std::int64_t row = index * rows; row < min(s.rows, (index + 1) * rows); ++row)
+      for (std::int64_t g = 0; g < s.groups(); ++g)
+        body(row, g, g * code_group, min(code_group, s.columns - g * code_group));
   });
 }
 
-template <class Count>
-GroupRange range_of(const float* x, Count count, int bits) {
+GroupRange range_of(const float* x, std::int64_t count, int bits) {
   F low = set(x[0]), high = low;
   sweep(0, count, [&](std::int64_t i, auto lanes) {
     F value = load(x + i, lanes);
@@ -68,13 +60,13 @@ Status run(const Context& context, const GroupQuantise& a) {
     });
     return Status::ok;
   }
-  for_groups(context, s, [&](std::int64_t row, std::int64_t g, std::int64_t first, auto count) {
+  for_groups(context, s, [&](std::int64_t row, std::int64_t g, std::int64_t first, std::int64_t count) {
     const float* x = f32(a.x) + row * s.columns + first;
     const GroupRange range = range_of(x, count, s.bits);
     std::uint16_t* stored = a.ranges + 2 * (row * s.groups() + g);
     stored[0] = range.least_bits, stored[1] = range.step_bits;
     alignas(64) float u[code_group];
-    alignas(64) std::uint8_t codes[code_group];
+    alignas(64) std::uint8_t codes[code_group] = {};
     if (a.scalars) offsets(a, row, first, count, u);
     const F least = set(range.least), inverse = set(range.inverse), levels = set(static_cast<float>((1 << s.bits) - 1));
     sweep(0, count, [&](std::int64_t i, auto lanes) {
@@ -104,7 +96,7 @@ Status run(const Context& context, const GroupRestore& a) {
     });
     return Status::ok;
   }
-  for_groups(context, s, [&](std::int64_t row, std::int64_t g, std::int64_t first, auto count) {
+  for_groups(context, s, [&](std::int64_t row, std::int64_t g, std::int64_t first, std::int64_t count) {
     const std::uint16_t* range = a.ranges + 2 * (row * s.groups() + g);
     const F least = set(bf16_value(range[0])), step = set(bf16_value(range[1]));
     const std::uint8_t* from = a.codes + row * s.row_bytes();

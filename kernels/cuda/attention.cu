@@ -271,7 +271,11 @@ std::size_t backward_bytes(const Context&, const AttentionBackward& a) {
 
 // V is read but not used.
 AttentionForward lse_only(const AttentionBackward& a, float* lse) {
-  return {.shape = a.shape, .q = a.q, .ldq = a.ldq, .k = a.k, .ldk = a.ldk, .v = a.v, .ldv = a.ldv, .lse = lse};
+  AttentionForward only_lse;
+  only_lse.shape = a.shape, only_lse.lse = lse;
+  only_lse.q = a.q, only_lse.ldq = a.ldq, only_lse.k = a.k, only_lse.ldk = a.ldk, only_lse.v = a.v,
+  only_lse.ldv = a.ldv;
+  return only_lse;
 }
 
 Status run(const Context& context, const AttentionBackward& a) {

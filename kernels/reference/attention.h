@@ -81,7 +81,10 @@ void compute(const AttentionBackward& a) {
   const AttentionShape& s = a.shape;
   if (!a.lse) {
     std::vector<T> lse(static_cast<std::size_t>(s.batch * s.heads * s.queries));
-    compute<T>(AttentionForward{.shape = s, .q = a.q, .ldq = a.ldq, .k = a.k, .ldk = a.ldk, .lse = lse.data()});
+    AttentionForward only_lse;
+    only_lse.shape = s, only_lse.lse = lse.data();
+    only_lse.q = a.q, only_lse.ldq = a.ldq, only_lse.k = a.k, only_lse.ldk = a.ldk;
+    compute<T>(only_lse);
     AttentionBackward with_lse = a;
     with_lse.lse = lse.data();
     return compute<T>(with_lse);
