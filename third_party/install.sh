@@ -33,6 +33,7 @@ libprotobuf-dev           build  protobuf-lite of SentencePiece and ONNX, linked
 protobuf-compiler         build  protoc, for the message files of SentencePiece and ONNX
 libonnx-dev               build  the definitions of ONNX messages; the library itself is not linked
 libutf8proc-dev           build  Unicode categories and normal forms
+libpcre2-dev              build  regular expressions of tokenizer.json
 libxxhash-dev             build  hashes of data and checkpoints
 libzstd-dev               build  .zst input
 zlib1g-dev                build  .gz input

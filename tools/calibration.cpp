@@ -38,7 +38,7 @@ std::vector<Option> calibration_options() {
           {.name = "tokenizer",
            .type = OptionType::path,
            .group = group,
-           .help = "a vocab.txt, a .model or a folder that holds one",
+           .help = "a tokenizer.json, vocab.txt, .model or a folder with one",
            .default_words = "the model's"}};
 }
 

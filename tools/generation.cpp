@@ -24,10 +24,12 @@ engine::GenerateOptions options_of(const OptionValues& values, const models::Dec
   return options;
 }
 
-// The prompt starts with the begin piece of the checkpoint, or else of the tokenizer.
+// The prompt starts with the begin piece of a tokenizer that knows what stands around a text, else with that of the
+// checkpoint, else of the tokenizer.
 data::Ids prompt_of(const std::string& text, const data::Tokenizer& tokenizer, const models::DecoderSpec& spec) {
   data::Ids ids;
-  const std::int64_t begin = spec.begin >= 0 ? spec.begin : tokenizer.specials().begin;
+  const data::Specials& specials = tokenizer.specials();
+  const std::int64_t begin = spec.begin >= 0 && !specials.framed ? spec.begin : specials.begin;
   if (begin >= 0) ids.push_back(static_cast<std::int32_t>(begin));
   tokenizer.encode(text, ids);
   if (ids.empty())

@@ -86,7 +86,7 @@ std::vector<Option> reading_options() {
 
 std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values, const std::string& fallback) {
   if (!values.has("tokenizer") && fallback.empty())
-    fail_input("[{}] --tokenizer is missing: name a vocab.txt, a .model or a folder that holds one",
+    fail_input("[{}] --tokenizer is missing: name a tokenizer.json, a vocab.txt, a .model or a folder with one",
                values.table().verb());
   const std::string& word = values.text("case");
   const auto letter_case = word == "cased"     ? data::LetterCase::cased

@@ -41,6 +41,9 @@ FileDataset::FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokeni
   if (predicts_words(spec_.task) && spec_.text.size() > 1)
     fail_input("[data] the {} task reads one column, but --text names {}; name one", name_of(spec_.task),
                joined(spec_.text));
+  if (spec_.text.size() > 1 && tokenizer_->specials().separators == 0)
+    fail_input("[tokenizer] {}: its post_processor does not tell what stands between two texts, but --text names {}",
+               tokenizer_->source(), joined(spec_.text));
   asked_ = spec_.text_asked && !spec_.text.empty();
   if (spec_.task != Task::classify && spec_.text.empty()) spec_.text = {"text"};
 }

@@ -55,7 +55,8 @@ class RowsSource final : public WindowSource {
     window.next.step = steps_before(step_size(), window.next.window);
   }
 
-  // Encodes [CLS] first [SEP], or [CLS] first [SEP] second [SEP] with token type 1 from the second text on.
+  // Encodes [CLS] first [SEP], or [CLS] first [SEP] second [SEP], with token type 1 from the second text on. RoBERTa
+  // has two [SEP] between the texts and one token type.
   void encode_row(std::int64_t row, Ids& ids, Sequence& sequence) const {
     const Tokenizer& tokenizer = dataset_->tokenizer();
     const bool pair = dataset_->spec().text.size() > 1;
@@ -66,18 +67,20 @@ class RowsSource final : public WindowSource {
     Ids other;
     if (pair) tokenizer.encode_start(dataset_->table.text(row, 1), enough, other);
     auto second = static_cast<std::int64_t>(other.size());
+    const Specials& specials = tokenizer.specials();
     if (pair)
-      trim_pair(dataset_->spec().max_length - 3, first, second);
+      trim_pair(dataset_->spec().max_length - 2 - specials.separators, first, second);
     else
       first = std::min(first, dataset_->spec().max_length - 2);
     ids.resize(static_cast<std::size_t>(first + 1));
-    ids.push_back(tokenizer.specials().sep);
+    ids.insert(ids.end(), static_cast<std::size_t>(pair ? specials.separators : 1), specials.sep);
     sequence.second = static_cast<std::int32_t>(ids.size());
     if (pair) {
       ids.insert(ids.end(), other.begin(), other.begin() + second);
-      ids.push_back(tokenizer.specials().sep);
+      ids.push_back(specials.sep);
     }
     sequence.length = static_cast<std::int32_t>(ids.size());
+    if (!specials.second_type) sequence.second = sequence.length;
     sequence.label = dataset_->table.label(row);
     sequence.score = dataset_->table.score(row);
   }

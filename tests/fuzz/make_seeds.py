@@ -11,6 +11,8 @@ import pathlib
 import struct
 import sys
 
+import tokenizer_json_seeds
+
 
 def text(value):
     return struct.pack("<Q", len(value)) + value
@@ -149,6 +151,8 @@ STATE = {**OLD_STATE, **LATER, "schema_version": 2, "files": {"model.safetensors
          "best_files": {"model.safetensors": "00"}}
 
 SEEDS = {
+    "fuzz_tokenizer_json": tokenizer_json_seeds.TOKENIZERS,
+    "fuzz_expression": tokenizer_json_seeds.EXPRESSIONS,
     "fuzz_state": [json.dumps(OLD_STATE).encode(), json.dumps(STATE).encode(),
                    json.dumps({**STATE, "rank_table": {}, "ranks": "{}"}).encode()],
     "fuzz_sentencepiece": [sentencepiece(charsmap()), sentencepiece(b""),
@@ -202,6 +206,8 @@ SEEDS = {
 MANY = 100_000
 NESTED = b"[" * 5_000_000
 LARGE = {
+    "fuzz_tokenizer_json": tokenizer_json_seeds.LARGE_TOKENIZERS,
+    "fuzz_expression": tokenizer_json_seeds.LARGE_EXPRESSIONS,
     "fuzz_state": [json.dumps({**OLD_STATE, "rank_table": {f"layer {i}": [1, 2, 1] for i in range(MANY)}}).encode(),
                    json.dumps({**STATE, "ranks": json.dumps({**RANKS,
                                                              "sensitivity": [[[0.5] * 100] * 100] * 100})}).encode(),
@@ -234,6 +240,8 @@ LARGE = {
                            sentencepiece(charsmap(), ["a" * i for i in range(1, 1000)], 4)],
 }
 WORDS = {
+    "fuzz_tokenizer_json": tokenizer_json_seeds.WORDS,
+    "fuzz_expression": tokenizer_json_seeds.EXPRESSION_WORDS,
     "fuzz_gguf": ["GGUF", "general.alignment"],
     "fuzz_state": [*STATE, *POSITION, *RANKS, "1e300", "-1", "9223372036854775808", "null", "checksum"],
     "fuzz_sentencepiece": ["\\x12", "\\x1a", "\\x00\\x00\\x04\\x00", "\\xff\\xff\\xff\\x7f"],

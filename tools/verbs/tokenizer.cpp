@@ -18,7 +18,7 @@ namespace {
 std::vector<Option> tokenizer_options() {
   return {{.name = "tokenizer",
            .type = OptionType::path,
-           .help = "vocab.txt, SentencePiece .model, or a folder that holds one",
+           .help = "tokenizer.json, vocab.txt, SentencePiece .model, or a folder with one",
            .metavar = "FILE"},
           {.name = "case",
            .type = OptionType::choice,

@@ -4,6 +4,7 @@
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/core/hash.h"
+#include "lib/data/tokenizer/clean_cut.h"
 #include "lib/data/tokenizer/sentencepiece_check.h"
 #include "lib/data/tokenizer/tokenizer.h"
 
@@ -37,20 +38,7 @@ class SentencePiece final : public Tokenizer {
     encode_part(text, ids);
   }
 
-  // Cuts at the last blank at which the text around it splits cleanly: both sides together have the same pieces as
-  // each side alone. The test is needed because some models have pieces with a blank inside, or add no blank before a
-  // text.
-  Cut cut(std::string_view text) const override {
-    constexpr std::size_t around = 64, tries = 64;
-    std::size_t at = text.size() > around ? text.size() - around : 0;
-    for (std::size_t i = 0; i < tries && at > 0; ++i) {
-      at = text.rfind(' ', at - 1);
-      if (at == std::string_view::npos || at == 0) break;
-      for (const std::size_t next : {at + 1, at})
-        if (falls_apart(text, {at, next}, around)) return {at, next};
-    }
-    return {text.size(), text.size()};
-  }
+  Cut cut(std::string_view text) const override { return clean_cut(*this, text); }
 
   std::string decode(const Ids& ids, bool keep_special) const override {
     std::vector<int> kept;
@@ -93,18 +81,6 @@ class SentencePiece final : public Tokenizer {
     const auto status = processor_.Encode(text, &found);
     if (!status.ok()) fail_input("[tokenizer] {}: a text cannot be encoded: {}", name_, status.message());
     ids.insert(ids.end(), found.begin(), found.end());
-  }
-
-  bool falls_apart(std::string_view text, const Cut& place, std::size_t around) const {
-    std::size_t begin = place.end > around ? place.end - around : 0;
-    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
-    const std::string_view left = text.substr(begin, place.end - begin),
-                           right = whole_characters(text.substr(place.next), around);
-    Ids whole, parts;
-    encode_part(text.substr(begin, place.next - begin + right.size()), whole);
-    encode_part(left, parts);
-    encode_part(right, parts);
-    return whole == parts;
   }
 
   void check(std::int32_t id) const {

@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/core/hub_hint.h"
+#include "lib/data/tokenizer/pipeline/pipeline.h"
 #include "lib/data/tokenizer/wordpiece.h"
 #include "lib/io/json_file.h"
 #include "lib/io/modules.h"
@@ -40,15 +41,50 @@ BertRules rules_beside(const fs::path& vocab_path, std::string_view vocab, Lette
   return rules;
 }
 
+// True if a tokenizer.json is that of BERT: the vocab.txt beside it has the same ids and is read faster.
+bool is_bert(const fs::path& tokenizer_json) {
+  const std::string text = read_file(tokenizer_json.string(), largest_tokenizer_json);
+  const io::Json json = io::parse_json(text, tokenizer_json.string());
+  const auto type = [&](const char* key) {
+    const auto part = json.find(key);
+    if (part == json.end() || !part->is_object()) return std::string();
+    const auto name = part->find("type");
+    return name != part->end() && name->is_string() ? name->get<std::string>() : std::string();
+  };
+  return json.is_object() && type("model") == "WordPiece" && type("normalizer") == "BertNormalizer" &&
+         type("pre_tokenizer") == "BertPreTokenizer" && text.find("\"[CLS]\"") != std::string::npos;
+}
+
 fs::path file_in(const fs::path& model) {
   const std::string place = io::transformer_place(model.string());
   const fs::path folder = place.empty() ? model : model / place;
-  for (const char* name : {"vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
+  const fs::path json = folder / "tokenizer.json", vocab = folder / "vocab.txt";
+  if (fs::exists(json) && !(fs::exists(vocab) && is_bert(json))) return json;
+  for (const char* name : {"vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json"})
     if (fs::exists(folder / name)) return folder / name;
   fail_input(
-      "[tokenizer] {}: this folder holds none of vocab.txt, tokenizer.model, spiece.model, sentencepiece.bpe.model; "
-      "name one with --tokenizer",
+      "[tokenizer] {}: this folder holds none of tokenizer.json, vocab.txt, tokenizer.model, spiece.model, "
+      "sentencepiece.bpe.model, vocab.json; name one with --tokenizer",
       folder.string());
+}
+
+// Bytes of a file beside another one; empty if there is none.
+std::string read_beside(const fs::path& path, const char* name) {
+  const fs::path other = path.parent_path() / name;
+  return fs::exists(other) ? read_file(other.string(), io::largest_tokenizer_config) : "";
+}
+
+std::shared_ptr<const Tokenizer> load_pipeline(const fs::path& path) {
+  PipelineFiles files{.config = read_beside(path, "tokenizer_config.json"),
+                      .special_map = read_beside(path, "special_tokens_map.json")};
+  const fs::path merges = path.parent_path() / "merges.txt";
+  if (path.filename() != "vocab.json")
+    files.tokenizer = read_file(path.string(), largest_tokenizer_json);
+  else if (fs::exists(merges))
+    files.tokenizer = tokenizer_json_of_merges(path.string(), merges.string());
+  else
+    fail_input("[tokenizer] {}: merges.txt is missing beside it", path.string());
+  return std::make_shared<Pipeline>(std::move(files), path.string());
 }
 
 }  // namespace
@@ -62,14 +98,14 @@ std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const s
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, LetterCase letter_case) {
   const fs::path path = is_folder(given) ? file_in(given) : fs::path(given);
   if (!fs::exists(path))
-    fail_input("[tokenizer] {}: there is no such file; name a vocab.txt, a SentencePiece .model or a folder with one{}",
-               path.string(), hub_hint(path.string()));
+    fail_input(
+        "[tokenizer] {}: there is no such file; name a tokenizer.json, a vocab.txt, a SentencePiece .model or a folder "
+        "with one{}",
+        path.string(), hub_hint(path.string()));
+  if (path.extension() == ".json") return load_pipeline(path);
   const std::string bytes =
       read_file(path.string(), path.extension() == ".model" ? largest_sentencepiece : largest_vocabulary);
   if (path.extension() == ".model") return parse_sentencepiece(bytes, path.string());
-  if (path.extension() == ".json")
-    fail_input("[tokenizer] {}: tokenizers are read from a vocab.txt or a SentencePiece .model, not from JSON",
-               path.string());
   return std::make_shared<WordPiece>(bytes, path.string(), rules_beside(path, bytes, letter_case));
 }
 

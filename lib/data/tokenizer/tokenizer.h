@@ -1,5 +1,5 @@
-// Converts text to ids and back: BERT WordPiece (vocab.txt) and SentencePiece (.model) with one interface. Every
-// method is const and may be called from several threads.
+// Converts text to ids and back: BERT WordPiece (vocab.txt), SentencePiece (.model) and Hugging Face's tokenizer.json
+// with one interface. Every method is const and may be called from several threads.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,9 @@ using Ids = std::vector<std::int32_t>;
 struct Specials {
   std::int32_t pad = -1, unknown = -1, cls = -1, sep = -1, mask = -1;
   std::int32_t begin = -1, end = -1;  // around a text for a decoder: <s> and </s>, or [CLS] and [SEP]
+  bool framed = false;                // the file tells what stands around a text: without a begin piece, there is none
+  std::int32_t separators = 1;        // number of `sep` between two texts; 0: the file has no such rule
+  bool second_type = true;            // the second of two texts has token type 1
 
   bool contains(std::int32_t id) const {
     return id >= 0 && (id == pad || id == unknown || id == cls || id == sep || id == mask || id == begin || id == end);
@@ -48,8 +51,8 @@ class Tokenizer {
   // 32 hexadecimal digits over the vocabulary file's bytes and the options that change the ids.
   virtual const std::string& hash() const = 0;
   virtual const std::string& source() const = 0;  // path of the file, for messages
-  // Writes the files for load_tokenizer() into an existing folder: vocab.txt + tokenizer_config.json, or
-  // tokenizer.model.
+  // Writes the files for load_tokenizer() into an existing folder: vocab.txt + tokenizer_config.json, tokenizer.model,
+  // or tokenizer.json with its side files.
   virtual void save(const Folder& folder) const = 0;
 
   // Like encode(), but stops in a long text once it has `enough` ids or more.
@@ -62,17 +65,19 @@ class Tokenizer {
   }
 };
 
-// Limits of a vocab.txt. The largest in use have half a million pieces in 5 MB.
+// Limits of a vocab.txt and of a tokenizer.json. The largest in use have half a million pieces in 5 and 33 MB.
 constexpr std::uint64_t largest_vocabulary = 32 << 20;
+constexpr std::uint64_t largest_tokenizer_json = 128 << 20;
 constexpr std::int64_t most_pieces = 1 << 22;
 
 enum class LetterCase : std::uint8_t { automatic, cased, uncased };
 
-// `path`: a vocab.txt, a SentencePiece .model, or a folder that contains vocab.txt, tokenizer.model, spiece.model or
-// sentencepiece.bpe.model (in a model folder: in its transformer's subfolder, if it has one). With
-// LetterCase::automatic, a vocab.txt follows `do_lower_case` of the tokenizer_config.json beside it. Without that file
-// it is cased if any entry except the [SPECIAL] ones contains an upper-case ASCII letter, else uncased. SentencePiece
-// models contain their own rules.
+// `path`: a vocab.txt, a SentencePiece .model, a tokenizer.json, a vocab.json with merges.txt beside it, or a folder
+// that contains one of them (in a model folder: in its transformer's subfolder, if it has one). In a folder, a
+// tokenizer.json counts before the others, except before the vocab.txt of a BERT tokenizer, which has the same ids.
+// With LetterCase::automatic, a vocab.txt follows `do_lower_case` of the tokenizer_config.json beside it. Without that
+// file it is cased if any entry except the [SPECIAL] ones contains an upper-case ASCII letter, else uncased.
+// SentencePiece models contain their own rules.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
                                                 LetterCase letter_case = LetterCase::automatic);
 

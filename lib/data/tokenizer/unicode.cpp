@@ -2,20 +2,16 @@
 
 #include <utf8proc.h>
 
-#include <algorithm>
 #include <cstring>
-#include <iterator>
+
+#include "lib/data/tokenizer/unicode_ranges.h"
 
 namespace comera::data {
 namespace {
 
-struct Range {
-  std::uint32_t first, last;
-};
-
 // Ranges in which the class "Mn" or "P*" differs between Unicode 15 and Unicode 8.0: later characters, and a few with
 // a changed class.
-constexpr Range mark_changed[] = {
+constexpr CodePoints mark_changed[] = {
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8E1},     {0x9FE, 0x9FE},     {0xAFA, 0xAFF},
     {0xB55, 0xB55},     {0xC04, 0xC04},     {0xC3C, 0xC3C},     {0xD00, 0xD00},     {0xD3B, 0xD3C},
     {0xD81, 0xD81},     {0xEBA, 0xEBA},     {0xECE, 0xECE},     {0x1734, 0x1734},   {0x180F, 0x180F},
@@ -36,7 +32,7 @@ constexpr Range mark_changed[] = {
     {0x1E026, 0x1E02A}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
     {0x1E4EC, 0x1E4EF}, {0x1E944, 0x1E94A},
 };
-constexpr Range punctuation_changed[] = {
+constexpr CodePoints punctuation_changed[] = {
     {0x61D, 0x61D},     {0x9FD, 0x9FD},     {0xA76, 0xA76},     {0xC77, 0xC77},     {0xC84, 0xC84},
     {0x166D, 0x166D},   {0x1B7D, 0x1B7E},   {0x2E43, 0x2E4F},   {0x2E52, 0x2E5D},   {0x10EAD, 0x10EAD},
     {0x10F55, 0x10F59}, {0x10F86, 0x10F89}, {0x111C9, 0x111C9}, {0x1144B, 0x1144F}, {0x1145A, 0x1145B},
@@ -45,17 +41,17 @@ constexpr Range punctuation_changed[] = {
     {0x11C41, 0x11C45}, {0x11C70, 0x11C71}, {0x11EF7, 0x11EF8}, {0x11F43, 0x11F4F}, {0x11FFF, 0x11FFF},
     {0x12FF1, 0x12FF2}, {0x16E97, 0x16E9A}, {0x16FE2, 0x16FE2}, {0x1E95E, 0x1E95F},
 };
-constexpr Range control_changed[] = {{0x890, 0x891}, {0x8E2, 0x8E2}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}};
+constexpr CodePoints control_changed[] = {{0x890, 0x891}, {0x8E2, 0x8E2}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}};
 
-constexpr Range cjk_blocks[] = {{0x3400, 0x4DBF},
-                                {0x4E00, 0x9FFF},
-                                {0xF900, 0xFAFF},
-                                {0x20000, 0x2A6DF},
-                                {0x2A700, 0x2B73F},
-                                {0x2B740, 0x2B81F},
-                                // The block begins at U+2B820, but in the reference it begins here.
-                                {0x2B920, 0x2CEAF},
-                                {0x2F800, 0x2FA1F}};
+constexpr CodePoints cjk_blocks[] = {{0x3400, 0x4DBF},
+                                     {0x4E00, 0x9FFF},
+                                     {0xF900, 0xFAFF},
+                                     {0x20000, 0x2A6DF},
+                                     {0x2A700, 0x2B73F},
+                                     {0x2B740, 0x2B81F},
+                                     // The block begins at U+2B820, but in the reference it begins here.
+                                     {0x2B920, 0x2CEAF},
+                                     {0x2F800, 0x2FA1F}};
 
 // Capitals of Unicode 16 and 17: lower case = capital + shift.
 struct Capital {
@@ -69,14 +65,6 @@ constexpr Capital later_capitals[] = {
     {0xA7DA, 0xA7DA, 1},      {0xA7DC, 0xA7DC, 0x19B - 0xA7DC},
     {0x10D50, 0x10D65, 0x20}, {0x16EA0, 0x16EB8, 0x1B},
 };
-
-template <std::size_t N>
-bool within(const Range (&ranges)[N], std::uint32_t code_point) {
-  const Range* end = std::end(ranges);
-  const Range* found = std::lower_bound(std::begin(ranges), end, code_point,
-                                        [](const Range& range, std::uint32_t c) { return range.last < c; });
-  return found != end && found->first <= code_point;
-}
 
 utf8proc_category_t category(std::uint32_t code_point) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));

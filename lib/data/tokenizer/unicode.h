@@ -23,6 +23,13 @@ inline std::uint32_t next_code_point(std::string_view text, std::size_t& at) {
          (first & 0x07) << 18 | (byte(at - 3) & 0x3F) << 12 | (byte(at - 2) & 0x3F) << 6 | (byte(at - 1) & 0x3F);
 }
 
+// Start of the character that ends at `at` > 0 (valid UTF-8).
+inline std::size_t character_before(std::string_view text, std::size_t at) {
+  do --at;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+  return at;
+}
+
 void append_utf8(std::string& text, std::uint32_t code_point);
 
 // Hugging Face's `tokenizers` classifies by Unicode 8.0 and lower-cases by Unicode 17. These functions match it, not

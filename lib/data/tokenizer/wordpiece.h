@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/data/tokenizer/piece_trie.h"
 #include "lib/data/tokenizer/tokenizer.h"
 
 namespace comera::data {
@@ -23,26 +24,6 @@ struct BertRules {
 // punctuation split words.
 void for_each_word(std::string_view text, const BertRules& rules, std::string& buffer,
                    const std::function<void(std::string_view)>& word);
-
-// Byte trie over the vocabulary. It finds the longest piece at the start of a text.
-class PieceTrie {
- public:
-  PieceTrie() { grow(); }
-  void insert(std::string_view piece, std::int32_t id);
-  // Returns the id of the longest piece at the start of `text`, -1 if none. `length` is its number of bytes.
-  std::int32_t longest(std::string_view text, std::size_t& length) const;
-
- private:
-  struct Edge {
-    std::uint64_t key = 0;  // (node + 1) * 256 + byte; 0: free
-    std::uint32_t child = 0;
-  };
-  void grow();
-  std::size_t slot(std::uint32_t node, unsigned char byte) const;
-  std::vector<Edge> edges_;               // open addressing, at most half full
-  std::vector<std::int32_t> ids_ = {-1};  // per node
-  std::size_t mask_ = 0;
-};
 
 class WordPiece final : public Tokenizer {
  public:

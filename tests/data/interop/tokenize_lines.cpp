@@ -1,11 +1,11 @@
-// Converts stdin to stdout, line by line: `tokenize_lines encode|decode TOKENIZER [cased|uncased]`. Prints its speed
-// on stderr.
+// Converts stdin to stdout, line by line: `tokenize_lines encode|offsets|decode TOKENIZER [cased|uncased]`. `offsets`
+// writes ID:BEGIN:END in bytes. Prints its speed on stderr.
 #include <chrono>
 #include <cstdio>
 #include <iostream>
 #include <sstream>
 
-#include "lib/data/tokenizer/tokenizer.h"
+#include "lib/data/tokenizer/pipeline/pipeline.h"
 
 using namespace comera::data;
 
@@ -18,7 +18,9 @@ int main(int argc, char** argv) {
   std::ostringstream all;
   all << std::cin.rdbuf();
   const std::string text = all.str();
-  const bool encode = std::string(argv[1]) == "encode";
+  const bool encode = std::string(argv[1]) == "encode", offsets = std::string(argv[1]) == "offsets";
+  const auto* pipeline = dynamic_cast<const Pipeline*>(tokenizer.get());
+  if (offsets && !pipeline) return 2;
 
   const auto start = std::chrono::steady_clock::now();
   std::string out;
@@ -28,13 +30,20 @@ int main(int argc, char** argv) {
     const std::string line = text.substr(at, end - at);
     at = end + 1;
     ids.clear();
-    if (encode) {
+    if (offsets) {
+      std::vector<Span> spans;
+      pipeline->encode(line, ids, spans);
+      for (std::size_t i = 0; i < ids.size(); ++i)
+        out += fmt::format("{}{}:{}:{}", i ? " " : "", ids[i], spans[i].begin, spans[i].end);
+    } else if (encode) {
       tokenizer->encode(line, ids);
       for (std::size_t i = 0; i < ids.size(); ++i) (out += i ? " " : "") += std::to_string(ids[i]);
     } else {
       std::istringstream numbers(line);
       for (std::int32_t id = 0; numbers >> id;) ids.push_back(id);
-      out += tokenizer->decode(ids);
+      std::string decoded = tokenizer->decode(ids);
+      for (char& c : decoded) c = c == '\n' ? ' ' : c;
+      out += decoded;
     }
     out += '\n';
   }

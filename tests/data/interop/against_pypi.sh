@@ -1,10 +1,10 @@
 #!/bin/bash
 # Compares ids and texts with the packages `tokenizers` and `sentencepiece` of PyPI, in a virtual environment under the
 # build folder.
-# usage: tokens_against_pypi.sh PROGRAM BUILD [--quick]      exit 77: skipped, without COMERA_DATA or network
+# usage: against_pypi.sh SCRIPT PROGRAM BUILD [--quick]      exit 77: skipped, without COMERA_DATA or network
 set -euo pipefail
-program=$1
-environment=$2/venv-tokenizers
+script=$1 program=$2
+environment=$3/venv-tokenizers
 packages="tokenizers==0.23.3 sentencepiece==0.2.3"
 
 skip() { echo "SKIPPED: $1" >&2 && exit 77; }
@@ -16,4 +16,4 @@ if ! "$environment/bin/python" -c 'import tokenizers, sentencepiece' 2> /dev/nul
   "$environment/bin/pip" install -q --disable-pip-version-check $packages \
     || skip "PyPI does not answer or lacks $packages"
 fi
-exec "$environment/bin/python" "$(dirname "$0")/tokens_against_pypi.py" "$program" "$COMERA_DATA" "${@:3}"
+exec "$environment/bin/python" "$(dirname "$0")/$script" "$program" "$COMERA_DATA" "${@:4}"
