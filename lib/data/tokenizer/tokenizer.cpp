@@ -58,7 +58,8 @@ bool is_bert(const fs::path& tokenizer_json) {
 fs::path file_in(const fs::path& model) {
   const std::string place = io::transformer_place(model.string());
   const fs::path folder = place.empty() ? model : model / place;
-  const fs::path json = folder / "tokenizer.json", vocab = folder / "vocab.txt";
+  fs::path json = folder / "tokenizer.json";
+  const fs::path vocab = folder / "vocab.txt";
   if (fs::exists(json) && !(fs::exists(vocab) && is_bert(json))) return json;
   for (const char* name : {"vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json"})
     if (fs::exists(folder / name)) return folder / name;
