@@ -32,6 +32,8 @@ struct LayerJob {
   Candidate candidate;
   std::optional<LayerPlan> first = {};  // before ranks are allotted; rank 0: no rule sets the rank
   std::optional<tt::LossCurve> curve = {};
+  // Of a layer on a grid: its forms, by bytes. Entry r of the curve belongs to menu[r - 1] in place of rank r.
+  std::vector<LayerPlan> menu = {};
   // The relative change of the model's output per relative loss of the layer. Nothing without calibration.
   std::optional<double> effect = {};
   std::vector<LayerAtSize> sizes = {};  // one per requested size of the model

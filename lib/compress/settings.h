@@ -28,6 +28,8 @@ struct Settings {
   std::string model, output;
   Goal goal;
   PlannedForm form = PlannedForm::automatic;
+  std::vector<quant::Grid> grids;  // weights are stored on one of these, unless a rule gives another form
+  int sweeps = 4;                  // passes of coordinate descent over a weight on a grid
   std::optional<int> order;  // modes per side of a tt; default 2, with calibration 2 input modes and 1 output mode
   int table_order = 3;       // of ttm
   Choice choice;

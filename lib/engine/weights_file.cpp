@@ -12,6 +12,7 @@
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/core/units.h"
+#include "lib/engine/file_source.h"
 #include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"
 
@@ -130,81 +131,8 @@ void check_finite(const Tensor& host, const std::string& file, const std::string
                  file, name, i, value);
 }
 
-// Reads a model's file under the parameter names of the model.
-class Source {
- public:
-  Source(const std::string& path, const LoadOptions& options) : folder_(path), options_(options) {}
-
-  const io::ModelFolder& folder() const { return folder_; }
-  // Checks chains by the same rules as every reader (describe.cpp). A single file has no config.json that describes
-  // them.
-  void check_chains() const {
-    if (folder_.has_config()) io::describe(folder_);
-  }
-  std::string file_name(const std::string& name) const {
-    const bool renamed = !options_.model_prefix.empty() && name.starts_with(options_.model_prefix);
-    return renamed ? options_.file_prefix + name.substr(options_.model_prefix.size()) : name;
-  }
-  // Returns the entry of that name or of the first existing alias; null if there is none.
-  const io::ModelFolder::Entry* find(const std::string& name, const std::vector<std::string>& aliases = {}) const {
-    const io::ModelFolder::Entry* found = folder_.find(file_name(name));
-    for (const std::string& alias : aliases) {
-      const io::ModelFolder::Entry* other = folder_.find(file_name(alias));
-      if (found && other &&
-          !std::ranges::equal(folder_.file_of(*found).bytes(found->tensor),
-                              folder_.file_of(*other).bytes(other->tensor)))
-        fail_input("{}: tensors {} and {} must be the same, but they differ; remove one of them", folder_.path(),
-                   found->tensor.name, alias);
-      if (other) used_.insert(other);
-      if (!found) found = other;
-    }
-    if (found) used_.insert(found);
-    return found;
-  }
-  const io::ModelFolder::Entry& require(const std::string& name, const std::vector<std::string>& aliases = {}) const {
-    const io::ModelFolder::Entry* found = find(name, aliases);
-    if (!found)
-      fail_input("{}: tensor {} is missing; the file belongs to another model", folder_.files().front().path(),
-                 file_name(name));
-    return *found;
-  }
-  std::vector<std::int32_t> indices(const std::string& name, std::int64_t count, std::int64_t limit) const {
-    used_.insert(folder_.find(file_name(name)));
-    return io::distinct_indices(folder_, file_name(name), count, limit);
-  }
-  std::vector<std::int32_t> rising(const std::string& name, std::int64_t count, std::int64_t limit) const {
-    used_.insert(folder_.find(file_name(name)));
-    return io::rising_indices(folder_, file_name(name), count, limit);
-  }
-  // Marks the file's tensors for this parameter as used, because they are skipped on purpose.
-  void replace(const Parameter& parameter) const {
-    used_.insert(folder_.find(file_name(parameter.name)));
-    for (const std::string& alias : parameter.aliases) used_.insert(folder_.find(file_name(alias)));
-  }
-  // Tensors that were not read.
-  std::vector<std::string> unused() const {
-    std::vector<std::string> names;
-    for (const io::ModelFolder::Entry& entry : folder_.entries())
-      if (!used_.contains(&entry) && !is_buffer(entry.tensor.name)) names.push_back(printable(entry.tensor.name));
-    return names;
-  }
-
- private:
-  // Constants that older versions of transformers stored beside the weights.
-  static bool is_buffer(const std::string& name) {
-    for (const char* ending :
-         {"position_ids", "token_type_ids", "rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"})
-      if (name.ends_with(ending)) return true;
-    return false;
-  }
-
-  io::ModelFolder folder_;
-  const LoadOptions& options_;
-  mutable std::set<const io::ModelFolder::Entry*> used_;
-};
-
 // Warns about tensors without a place in the model. The model may lack a part of the file: an adapter, a layer, a head.
-void tell_unused(const Source& source, bool expected) {
+void tell_unused(const FileSource& source, bool expected) {
   constexpr std::size_t most = 8;
   const std::vector<std::string> names = source.unused();
   if (names.empty()) return;
@@ -216,15 +144,20 @@ void tell_unused(const Source& source, bool expected) {
   expected ? log_info("{}", line) : log_warning("{}", line);
 }
 
-void require_shape(const Source& source, const io::ModelFolder::Entry& entry, const io::FileShape& wanted) {
-  if (entry.tensor.shape != wanted)
+void require_shape(const FileSource& source, const io::ModelFolder::Entry& entry, const io::FileShape& wanted) {
+  const io::ChainSpec* grid = source.on_grid(entry);
+  if ((grid ? grid->shape : entry.tensor.shape) != wanted)
     fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model",
                source.folder().file_of(entry).path(), entry.tensor.name, io::to_string(entry.tensor.shape),
                io::to_string(wanted));
 }
 
-void read_numbers(const Source& source, const io::ModelFolder::Entry& entry, bool transposed,
+void read_numbers(const FileSource& source, const io::ModelFolder::Entry& entry, bool transposed,
                   std::span<float> numbers) {
+  if (const io::ChainSpec* grid = source.on_grid(entry)) {
+    const tt::FloatMatrix whole = io::read_matrix(source.folder(), *grid, {});
+    return void(std::copy(whole.values.begin(), whole.values.end(), numbers.begin()));
+  }
   const std::int64_t rows = entry.tensor.shape.empty() ? 1 : entry.tensor.shape[0],
                      columns = rows == 0 ? 0 : entry.tensor.elements() / rows;
   source.folder().file_of(entry).read_rows(entry.tensor, [&](std::int64_t first, std::span<const float> part) {
@@ -236,16 +169,21 @@ void read_numbers(const Source& source, const io::ModelFolder::Entry& entry, boo
   });
 }
 
-void get(const Machine& machine, const Source& source, const io::ModelFolder::Entry& entry, const Tensor& tensor,
+void get(const Machine& machine, const FileSource& source, const io::ModelFolder::Entry& entry, const Tensor& tensor,
          bool transposed) {
   const io::StoredTensor* stored = &entry.tensor;
   const io::SafetensorsFile& file = source.folder().file_of(entry);
   const io::FileShape wanted = file_shape(tensor.shape, transposed);
   require_shape(source, entry, wanted);
-  if (tensor.dtype == DType::f32) {
-    std::vector<float> numbers(static_cast<std::size_t>(stored->elements()));
+  const bool grid = source.on_grid(entry) != nullptr;
+  if (tensor.dtype == DType::f32 || grid) {
+    std::vector<float> numbers(static_cast<std::size_t>(tensor.shape.elements()));
     read_numbers(source, entry, transposed, numbers);
-    return write(machine, tensor, std::as_bytes(std::span(numbers)));
+    if (tensor.dtype == DType::f32) return write(machine, tensor, std::as_bytes(std::span(numbers)));
+    std::vector<std::byte> bytes(tensor.bytes());
+    const Tensor host{bytes.data(), tensor.dtype, tensor.shape, -1};
+    for (std::size_t i = 0; i < numbers.size(); ++i) layers::store(host, static_cast<std::int64_t>(i), numbers[i]);
+    return write(machine, tensor, bytes);
   }
   if (tensor.dtype == DType::u8 && stored->type != io::StoredType::U8)
     fail_input("{}: tensor {} has type {}, but U8 was wanted", file.path(), stored->name, io::name_of(stored->type));
@@ -261,7 +199,7 @@ void get(const Machine& machine, const Source& source, const io::ModelFolder::En
 }
 
 // Reads the right factor [R, N] of a chain that is stored with a gauge into a core without one.
-void get_without_gauge(const Machine& machine, const Source& source, const layers::ChainParameters& chain) {
+void get_without_gauge(const Machine& machine, const FileSource& source, const layers::ChainParameters& chain) {
   const Parameter& core = *chain.cores.back();
   const std::int64_t rank = core.shape[0], columns = core.shape[1];
   const io::ModelFolder::Entry& entry = source.require(core.name);
@@ -281,7 +219,7 @@ void get_without_gauge(const Machine& machine, const Source& source, const layer
 }
 
 // Reads orders, gauges and ids of exact rows. Returns the cores that are loaded with them.
-std::set<const Parameter*> get_chains(const Source& source, Weights& weights) {
+std::set<const Parameter*> get_chains(const FileSource& source, Weights& weights) {
   std::set<const Parameter*> done;
   for (layers::ChainParameters& chain : weights.model().chains()) {
     if (chain.exact_rows)
@@ -308,7 +246,7 @@ std::map<std::string, const std::vector<std::int32_t>*> indices_of(const Model& 
 }
 
 // The cores that the file stores with a gauge and the model without.
-std::set<const Parameter*> cores_without_gauge(const Source& source, const Model& model) {
+std::set<const Parameter*> cores_without_gauge(const FileSource& source, const Model& model) {
   std::set<const Parameter*> cores;
   for (const layers::ChainParameters& chain : model.chains())
     if (!chain.cores.empty() && !chain.layout.gauge && source.find(chain.name + ".gauge"))
@@ -346,7 +284,7 @@ void save_weights(const Folder& folder, const std::string& name, const Weights& 
 }
 
 std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options) {
-  const Source source(path, options);
+  const FileSource source(path, options);
   source.check_chains();
   const std::set<const Parameter*> done = get_chains(source, weights);
   std::vector<std::string> kept;
@@ -369,7 +307,7 @@ std::vector<std::string> load_weights(const std::string& path, Weights& weights,
 
 struct StoredWeights::Opened {
   LoadOptions options;
-  Source source;
+  FileSource source;
   explicit Opened(const std::string& path) : source(path, options) {}
 };
 
@@ -377,7 +315,7 @@ StoredWeights::StoredWeights(const std::string& path) : opened_(std::make_unique
 StoredWeights::~StoredWeights() = default;
 
 void StoredWeights::read(const Parameter& parameter, std::span<float> numbers) const {
-  const Source& source = opened_->source;
+  const FileSource& source = opened_->source;
   const io::ModelFolder::Entry& entry = source.require(parameter.name, parameter.aliases);
   require_shape(source, entry, file_shape(parameter.shape, parameter.transposed_in_file));
   read_numbers(source, entry, parameter.transposed_in_file, numbers);
@@ -385,7 +323,7 @@ void StoredWeights::read(const Parameter& parameter, std::span<float> numbers) c
 }
 
 void check_weights(const std::string& path, const Model& model, const LoadOptions& options) {
-  const Source source(path, options);
+  const FileSource source(path, options);
   source.check_chains();
   const std::set<const Parameter*> without_gauge = cores_without_gauge(source, model);
   const auto claim = [&](const Parameter& parameter) {
@@ -403,6 +341,8 @@ void check_weights(const std::string& path, const Model& model, const LoadOption
       fail_input("{}: tensor {} is missing; the file belongs to another model ({})",
                  source.folder().files().front().path(), source.file_name(parameter.name), claim(parameter));
     const io::FileShape wanted = file_shape(parameter.shape, parameter.transposed_in_file);
+    const io::ChainSpec* grid = source.on_grid(*found);
+    if (grid && grid->shape == wanted) continue;
     if (found->tensor.shape != wanted && !without_gauge.contains(&parameter))
       fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model ({})",
                  source.folder().file_of(*found).path(), found->tensor.name, io::to_string(found->tensor.shape),
@@ -475,7 +415,7 @@ void save_state(const Folder& folder, const std::string& name, const Weights& we
 
 void load_state(const std::string& path, Weights& weights) {
   const LoadOptions plain;
-  const Source source(path, plain);
+  const FileSource source(path, plain);
   const plan::Slab& slab = weights.state_slab();
   TaskProgress task("loading the optimiser's state", std::ssize(slab.items()));
   for (std::size_t i = 0; i < slab.items().size(); ++i, task.advance())

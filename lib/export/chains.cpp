@@ -36,9 +36,14 @@ void WeightReader::count(const std::string& tensor) const {
   if (entry) task_->advance(static_cast<std::int64_t>(entry->tensor.bytes()));
 }
 
-const io::ChainSpec* WeightReader::chain_spec(const std::string& name) const {
+const io::ChainSpec* WeightReader::stored_spec(const std::string& name) const {
   const auto found = numbers_.find(name);
   return found == numbers_.end() ? nullptr : &block_.chains[found->second];
+}
+
+const io::ChainSpec* WeightReader::chain_spec(const std::string& name) const {
+  const io::ChainSpec* spec = stored_spec(name);
+  return spec && !spec->base ? spec : nullptr;
 }
 
 StoredChain WeightReader::chain(const io::ChainSpec& spec) const {
@@ -67,20 +72,25 @@ Matrix without_numbers(std::int64_t rows, std::int64_t columns) {
 
 }  // namespace
 
+Matrix WeightReader::whole(const io::ChainSpec& spec) const {
+  for (const io::ChainPart& part : io::parts_of(spec)) count(part.name);
+  return io::read_matrix(folder_, spec, block_.threshold);
+}
+
 Matrix WeightReader::linear(const std::string& name, std::int64_t in, std::int64_t out) const {
   if (shapes_alone_) return without_numbers(in, out);
-  const io::ChainSpec* spec = chain_spec(name);
+  const io::ChainSpec* spec = stored_spec(name);
   if (!spec) count(name + ".weight");
   if (!spec) return tt::transposed(Matrix(out, in, folder_.read_floats(name + ".weight", {out, in})));
-  return tt::expand(chain(*spec).numbers);
+  return whole(*spec);
 }
 
 Matrix WeightReader::table(const std::string& name, std::int64_t rows, std::int64_t columns) const {
   if (shapes_alone_) return without_numbers(rows, columns);
-  const io::ChainSpec* spec = chain_spec(name);
+  const io::ChainSpec* spec = stored_spec(name);
   if (!spec) count(name + ".weight");
   if (!spec) return {rows, columns, folder_.read_floats(name + ".weight", {rows, columns})};
-  return tt::first_rows(tt::expand(chain(*spec).numbers), rows);
+  return whole(*spec);
 }
 
 }  // namespace comera::exporting

@@ -37,7 +37,8 @@ class WeightReader {
 
   const io::ModelFolder& folder() const { return folder_; }
   const io::ComeraBlock& block() const { return block_; }
-  // Null if the weight is dense. `name` is without ".weight".
+  // Null if the weight is dense, or becomes dense because a graph has no form for it: numbers on a grid. `name` is
+  // without ".weight".
   const io::ChainSpec* chain_spec(const std::string& name) const;
   StoredChain chain(const io::ChainSpec& spec) const;
   // A dense tensor as stored in the file.
@@ -49,6 +50,8 @@ class WeightReader {
 
  private:
   void number_chains();
+  const io::ChainSpec* stored_spec(const std::string& name) const;  // null if the weight is stored dense
+  Matrix whole(const io::ChainSpec& spec) const;
   void count(const std::string& tensor) const;
 
   const io::ModelFolder& folder_;

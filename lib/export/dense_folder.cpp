@@ -25,7 +25,11 @@ std::vector<io::TensorToWrite> tensors_of(const io::ModelFolder& folder, const W
       tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape});
   for (const io::ChainSpec& chain : weights.block().chains) {
     const io::ModelFolder::Entry* first = folder.find(chain.core_name(0));
-    tensors.push_back({chain.weight_name(), first ? first->tensor.type : io::StoredType::F32, chain.shape});
+    tensors.push_back({chain.weight_name(),
+                       chain.base ? chain.dense_type
+                       : first    ? first->tensor.type
+                                  : io::StoredType::F32,
+                       chain.shape});
   }
   return tensors;
 }

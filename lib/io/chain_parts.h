@@ -11,7 +11,7 @@ namespace comera::io {
 
 // One tensor of a chain in a file.
 struct ChainPart {
-  enum class Role : std::uint8_t { core, diagonal, indices, rows } role = Role::core;
+  enum class Role : std::uint8_t { core, diagonal, indices, rows, base } role = Role::core;
   std::string name;
   FileShape shape;
 };

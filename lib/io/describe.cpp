@@ -45,7 +45,7 @@ class Describer {
     TensorForm form;
     form.name = chain.weight_name();
     form.kind = chain.table() ? "embedding" : "linear";
-    form.form = form_name(chain.layout, chain.between);
+    form.form = form_name(chain);
     form.shape = chain.shape;
     form.layout = chain.layout;
     form.initial_ranks = chain.initial_ranks;
@@ -56,7 +56,13 @@ class Describer {
     if (!weights_.insert(form.name).second)
       fail_input("{}: two chains of config.json stand for {}", place_, printable(form.name));
     chains_.insert(chain.name);
+    form.on_grid = chain.base.has_value();
+    if (form.on_grid) form.parameters = form.parameters_dense;
     for (const ChainPart& part : parts_of(chain)) add_part(part, form);
+    if (form.on_grid) {
+      element_bytes_ = size_of(chain.dense_type);
+      if (chain.layout.empty()) form.layout = {}, form.initial_ranks = {};
+    }
     form.bytes_dense = static_cast<std::uint64_t>(form.parameters_dense) * element_bytes_;
     return form;
   }
@@ -86,7 +92,7 @@ class Describer {
   // True for cores and diagonals of any name, and for other parts if their chain or its cores exist.
   bool is_of_chain(const std::string& name) const {
     if (is_numbered(name, ".tt") || is_numbered(name, ".rank")) return true;
-    for (const std::string_view ending : {".order", ".gauge", ".exact.ids", ".exact.rows"})
+    for (const std::string_view ending : {".base", ".order", ".gauge", ".exact.ids", ".exact.rows"})
       if (name.ends_with(ending)) {
         const std::string chain = name.substr(0, name.size() - ending.size());
         return chains_.contains(chain) || find(chain + ".tt.0");
@@ -104,7 +110,10 @@ class Describer {
                  to_string(tensor->shape), to_string(part.shape));
     if (part.role == Role::indices && tensor->type != StoredType::I32)
       fail_input("{}: tensor {}: is {}, but indices are I32", place_, printable(part.name), name_of(tensor->type));
-    if (part.role != Role::indices && !is_floating(tensor->type))
+    if (part.role == Role::base && tensor->type != StoredType::U8)
+      fail_input("{}: tensor {}: is {}, but numbers on a grid are U8", place_, printable(part.name),
+                 name_of(tensor->type));
+    if (part.role != Role::indices && part.role != Role::base && !is_floating(tensor->type))
       fail_input("{}: tensor {}: {} is no floating-point type", place_, printable(part.name), name_of(tensor->type));
     if (!taken_.insert(part.name).second)
       fail_input("{}: tensor {}: belongs to two chains of config.json", place_, printable(part.name));
@@ -125,6 +134,12 @@ class Describer {
 
 std::string form_name(const tt::Layout& layout, const std::string& between) {
   return tt::form_name(layout) + (between.empty() ? "" : "+" + between);
+}
+
+std::string form_name(const ChainSpec& chain) {
+  const std::string form = form_name(chain.layout, chain.between);
+  if (!chain.base) return form;
+  return quant::name_of(*chain.base) + (chain.layout.empty() ? "" : "+" + form);
 }
 
 std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block,

@@ -86,4 +86,38 @@ tt::FloatChain read_chain(const ModelFolder& folder, const ChainSpec& spec, std:
   return chain;
 }
 
+tt::FloatMatrix read_base(const ModelFolder& folder, const ChainSpec& spec) {
+  const std::int64_t bytes = quant::line_bytes(*spec.base, spec.base_numbers());
+  const ModelFolder::Entry* entry = folder.find(spec.base_name());
+  if (!entry || entry->tensor.type != StoredType::U8 || entry->tensor.shape != FileShape{spec.base_lines(), bytes})
+    fail_input("{}: tensor {} must be U8 {}, as config.json describes it", folder.path(), spec.base_name(),
+               to_string({spec.base_lines(), bytes}));
+  const std::span<const std::byte> all = folder.file_of(*entry).bytes(entry->tensor);
+  tt::FloatMatrix matrix(spec.rows(), spec.columns());
+  std::vector<float> line(static_cast<std::size_t>(spec.base_numbers()));
+  for (std::int64_t l = 0; l < spec.base_lines(); ++l) {
+    quant::decode_line(*spec.base, all.subspan(static_cast<std::size_t>(l * bytes), static_cast<std::size_t>(bytes)),
+                       line);
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      if (!std::isfinite(line[i]))
+        fail_input("{}: tensor {}: a scale of line {} is not finite; the file is damaged", folder.path(),
+                   spec.base_name(), l);
+      const auto number = static_cast<std::int64_t>(i);
+      (spec.table() ? matrix(l, number) : matrix(number, l)) = line[i];
+    }
+  }
+  folder.file_of(*entry).forget(entry->tensor);
+  return matrix;
+}
+
+tt::FloatMatrix read_matrix(const ModelFolder& folder, const ChainSpec& spec, std::optional<double> threshold) {
+  tt::FloatMatrix matrix;
+  if (spec.base) matrix = read_base(folder, spec);
+  if (spec.base && spec.layout.empty()) return matrix;
+  tt::FloatMatrix chain = tt::expand(read_chain(folder, spec, threshold));
+  if (chain.rows > spec.rows()) chain = tt::first_rows(chain, spec.rows());
+  for (std::size_t i = 0; i < matrix.values.size(); ++i) chain.values[i] += matrix.values[i];
+  return chain;
+}
+
 }  // namespace comera::io

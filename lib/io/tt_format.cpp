@@ -40,12 +40,18 @@ FileShape sizes_from(const Json& json, const char* key, std::int64_t least, cons
   return sizes;
 }
 
-std::string text_from(const Json& json, const char* key, std::initializer_list<const char*> choices,
+std::string text_from(const Json& json, const char* key, const std::vector<const char*>& choices,
                       const std::string& where) {
   const Json& value = member(json, key, where);
   for (const char* choice : choices)
     if (value == choice) return choice;
   fail_input("{}: \"{}\" is {}, which this program does not know", where, key, printable(value.dump().substr(0, 64)));
+}
+
+std::vector<const char*> grid_names() {
+  std::vector<const char*> names;
+  for (const quant::Grid grid : quant::all_grids) names.push_back(quant::name_of(grid));
+  return names;
 }
 
 // Stops above the largest size, so that it cannot overflow for any file.
@@ -97,13 +103,20 @@ ChainSpec chain_from(const std::string& name, const Json& json, const std::strin
   layout.kind = is_tt ? tt::Kind::tt : tt::Kind::ttm;
   const char* const first = is_tt ? "in_modes" : "row_modes";
   const char* const second = is_tt ? "out_modes" : "column_modes";
-  std::vector<std::string> known{"kind", "shape", first, second, "ranks", "initial_ranks", "diagonals", "bare"};
+  std::vector<std::string> known{"kind",          "shape",     first,  second, "ranks",
+                                 "initial_ranks", "diagonals", "bare", "base", "dense_type"};
   if (is_tt) known.insert(known.end(), {"orientation", "sorted", "gauge", "conv1d", "between"});
   if (!is_tt) known.emplace_back("exact");
   check_keys(json, known, where);
   if (is_tt) text_from(json, "orientation", {"in_out"}, where), read_extras(chain, json, where);
   if (!is_tt) layout.exact_rows = exact_from(json, where);
   if (json.contains("between")) chain.between = text_from(json, "between", {"silu", "gelu", "tanh"}, where);
+  if (json.contains("base")) {
+    chain.base = quant::grid_named(text_from(json, "base", grid_names(), where));
+    const std::string type = text_from(json, "dense_type", {"F32", "F16", "BF16", "F64"}, where);
+    for (const StoredType one : {StoredType::F32, StoredType::F16, StoredType::BF16, StoredType::F64})
+      if (type == name_of(one)) chain.dense_type = one;
+  }
   chain.bare = flag_from(json, "bare", where);
   chain.folded = text_from(json, "diagonals", {"beside", "folded"}, where) == "folded";
   chain.shape = sizes_from(json, "shape", 1, where);
@@ -130,6 +143,9 @@ std::vector<ChainPart> parts_of(const ChainSpec& chain) {
   const tt::Layout& layout = chain.layout;
   using Role = ChainPart::Role;
   std::vector<ChainPart> parts;
+  if (chain.base)
+    parts.push_back(
+        {Role::base, chain.base_name(), {chain.base_lines(), quant::line_bytes(*chain.base, chain.base_numbers())}});
   if (layout.exact_rows > 0) {
     parts.push_back({Role::indices, chain.exact_ids_name(), {layout.exact_rows}});
     parts.push_back({Role::rows, chain.exact_rows_name(), {layout.exact_rows, chain.shape[1]}});
@@ -195,6 +211,8 @@ void check_chain(const ChainSpec& chain, const std::string& where) {
                  chain.initial_ranks[k]);
   if (!chain.between.empty() && (!layout.pair() || layout.gauge || layout.sorted))
     fail_input("{}: \"between\" needs one in mode and one out mode, without \"sorted\" and \"gauge\"", where);
+  if (chain.base && (!chain.between.empty() || layout.exact_rows > 0))
+    fail_input("{}: \"base\" is not for a weight with \"between\" or \"exact\"", where);
   check_core_sizes(chain, where);
   check_gauge(chain, where);
   if (layout.exact_rows > chain.shape[0])
@@ -222,6 +240,7 @@ Json to_json(const ComeraBlock& block) {
     if (chain.conv1d) entry["conv1d"] = true;
     if (!chain.between.empty()) entry["between"] = chain.between;
     if (layout.exact_rows > 0) entry["exact"] = layout.exact_rows;
+    if (chain.base) entry["base"] = quant::name_of(*chain.base), entry["dense_type"] = name_of(chain.dense_type);
     append_member(tensors, chain.name, std::move(entry));
   }
   return json;

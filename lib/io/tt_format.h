@@ -9,6 +9,7 @@
 
 #include "lib/io/gguf/gguf.h"
 #include "lib/io/model_folder.h"
+#include "lib/quant/grid.h"
 #include "lib/tt/chain.h"
 
 namespace comera::io {
@@ -29,15 +30,22 @@ struct ChainSpec {
   // tt of one in mode and one out mode: the activation between its two factors, "silu", "gelu" or "tanh"; "": none.
   // With one the weight is no matrix.
   std::string between = {};
-  bool conv1d = false;  // tt: the dense weight is [in, out] in its file (GPT-2's Conv1D)
+  // A matrix on a grid of which the chain is a correction: the weight is the sum of both. In the file it is the tensor
+  // `.base`, U8 [base_lines(), quant::line_bytes(base_numbers())].
+  std::optional<quant::Grid> base = {};
+  StoredType dense_type = StoredType::F32;  // with a base: the type that the weight had
+  bool conv1d = false;                      // tt: the dense weight is [in, out] in its file (GPT-2's Conv1D)
   bool bare = false;
 
   bool table() const { return layout.kind == tt::Kind::ttm; }
   std::int64_t rows() const { return shape[table() || conv1d ? 0 : 1]; }      // inputs, or rows of the table
   std::int64_t columns() const { return shape[table() || conv1d ? 1 : 0]; }   // outputs, or columns of the table
+  std::int64_t base_lines() const { return table() ? rows() : columns(); }    // outputs, or rows of the table
+  std::int64_t base_numbers() const { return table() ? columns() : rows(); }  // of a line
   std::string weight_name() const { return bare ? name : name + ".weight"; }  // the dense tensor
   std::string core_name(std::size_t k) const;                                 // k < layout.cores()
   std::string diagonal_name(std::size_t k) const;                             // between core k and core k + 1
+  std::string base_name() const { return name + ".base"; }
   std::string order_name() const { return name + ".order"; }
   std::string gauge_name() const { return name + ".gauge"; }
   std::string exact_ids_name() const { return name + ".exact.ids"; }
@@ -64,12 +72,15 @@ struct TensorForm {
   FileShape shape;          // dense, in file order
   tt::Layout layout;        // of a chain; else without modes
   FileShape initial_ranks;  // of a chain
+  bool on_grid = false;     // numbers on a grid: its parameters are those of the dense weight and of a correction
   std::int64_t parameters = 0, parameters_dense = 0, rank_entries = 0;
   std::uint64_t bytes = 0, bytes_dense = 0;  // `bytes` includes diagonals, order, gauge and exact rows
 };
 
 // "lowrank", "tt" or "ttm"; "lowrank+silu" with an activation between the factors.
 std::string form_name(const tt::Layout& layout, const std::string& between);
+// The same; with a base "q4_0", or "q4_0+lowrank" if there is a correction.
+std::string form_name(const ChainSpec& chain);
 
 // Every weight of a folder, in the order of names, from headers and config only. InputError for missing cores or cores
 // that do not fit together, a chain that is not in the block, or a dense weight beside its chain.
@@ -91,6 +102,11 @@ std::vector<std::int32_t> rising_indices(const ModelFolder& folder, const std::s
 // permutation, gauge columns that are duplicate or out of range, exact ids that do not ascend, and for a weight with an
 // activation between its factors, which is no matrix.
 tt::FloatChain read_chain(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold);
+
+// The numbers on the grid, as read_matrix() gives them. `chain` has a base.
+tt::FloatMatrix read_base(const ModelFolder& folder, const ChainSpec& chain);
+// The whole weight: [in x out], or the rows of a table. Errors as of read_chain().
+tt::FloatMatrix read_matrix(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold);
 
 // Reads every rank diagonal. A value that is not finite is an InputError.
 void check_diagonals(const ModelFolder& folder, const ComeraBlock& block);

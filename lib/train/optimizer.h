@@ -29,7 +29,7 @@ struct OptimizerOptions {
   kernels::AdamwScalars adamw = {};
   // The methods of dense linear weights. Cores, diagonals, tables, biases and norms have AdamW in 32 bits: they are
   // small, or learn unstably otherwise.
-  MethodSettings methods;
+  MethodSettings methods = {};
   std::int64_t refactor_every = 0;  // steps between new factorisations of tensor trains (refactor.h); 0: none
   // Scale of the updates of weights beside those in subspaces (Parameter::beside_subspaces).
   double beside_scale = 1;

@@ -202,7 +202,8 @@ Allocation water_fill(const std::vector<LossCurve>& layers, std::int64_t budget,
   std::int64_t rest = budget;
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const std::int64_t even = uniform.layers[l].dense ? top_rank(layers[l]) : uniform.layers[l].rank;
-    const auto lowest = static_cast<std::int64_t>(std::floor(floor * static_cast<double>(even)));
+    const double share = layers[l].menu ? 0 : floor;
+    const auto lowest = static_cast<std::int64_t>(std::floor(share * static_cast<double>(even)));
     menus.push_back(options(layers[l], std::max(bottom_rank(layers[l]), lowest)));
     rest -= menus.back().front().bytes;
   }

@@ -18,6 +18,7 @@ struct LossCurve {
   std::int64_t smallest_rank = 1, largest_rank = 0;
   std::int64_t multiple = 1;  // ranks above this value are multiples of it
   bool may_be_dense = true;
+  bool menu = false;  // entries are forms by bytes in place of ranks: water_fill() may choose any
 };
 
 struct Allotment {

@@ -16,7 +16,7 @@ namespace {
 
 // A tokenizer.json of a model and further members, such as R"("decoder":{...})".
 std::string json_of(const std::string& model, const std::string& others = "") {
-  return R"({"version":"1.0",)" + others + (others.empty() ? "" : ",") + R"("model":)" + model + "}";
+  return fmt::format(R"({{"version":"1.0",{}{}"model":{}}})", others, others.empty() ? "" : ",", model);
 }
 
 Pipeline pipeline_of(const std::string& model, const std::string& others = "") {
@@ -101,7 +101,7 @@ TEST_CASE("tokenizer.json: added tokens come before everything else") {
 
 TEST_CASE("tokenizer.json: what stands around a text and between two comes from the post-processor") {
   const auto specials = [](const std::string& frame) {
-    return pipeline_of(word_model, R"("post_processor":)" + frame).specials();
+    return pipeline_of(word_model, fmt::format(R"("post_processor":{})", frame)).specials();
   };
   const Specials bert = specials(R"({"type":"BertProcessing","cls":["<s>",3],"sep":["</s>",4]})");
   CHECK(bert.cls == 3);

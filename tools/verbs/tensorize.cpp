@@ -48,8 +48,23 @@ void check_plan(const OptionValues& values) {
                values.text("plan"), fmt::join(beside, ", "));
 }
 
+std::vector<quant::Grid> grids_of(const std::string& bits) {
+  using quant::Grid;
+  if (bits == "none") return {};
+  if (bits == "auto") return {Grid::q8_0, Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0};
+  return {compress::grid_of_bits(bits).value()};
+}
+
 compress::Goal goal_of(const OptionValues& values) {
   const std::vector<std::string> given = given_of(values, {"ratio", "budget", "rank", "tol", "plan"});
+  const std::string& bits = values.text("bits");
+  if (given.empty() && bits != "none" && bits != "auto") {
+    compress::Goal goal;
+    goal.rank = 0;  // the grid alone, without corrections
+    return goal;
+  }
+  if (bits == "auto" && values.given("rank"))
+    fail_input("[tensorize] --bits auto needs --ratio or --budget; with --rank give --bits 2, 3, 4 or 8");
   if (given.size() != 1)
     fail_input(
         "[tensorize] {}; give exactly one of --ratio, --budget, --rank, --tol and --plan",
@@ -74,6 +89,11 @@ compress::Settings settings_of(const OptionValues& values) {
   settings.goal = goal_of(values);
   check_plan(values);
   settings.form = form_of(values.text("form"));
+  settings.grids = grids_of(values.text("bits"));
+  settings.sweeps = static_cast<int>(values.integer("sweeps"));
+  if (!settings.grids.empty() && settings.form != PlannedForm::automatic)
+    fail_input("[tensorize] --bits {}: weights on grids have no --form; give a form to some layers with --layer",
+               values.text("bits"));
   if (values.has("order")) settings.order = static_cast<int>(values.integer("order"));
   settings.choice = {values.list("include"), values.list("exclude")};
   for (const std::string& rule : values.list("layer")) settings.rules.push_back(compress::parse_layer_rule(rule));
@@ -226,8 +246,27 @@ std::vector<Option> choice_options() {
            .type = OptionType::list,
            .group = "Form",
            .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', "
-                   "'glob=exact:1024'",
+                   "'glob=exact:1024', 'glob=bits:8'",
            .metavar = "RULE"}};
+}
+
+std::vector<Option> grid_options() {
+  return {
+      {.name = "bits",
+       .type = OptionType::choice,
+       .default_text = "none",
+       .group = "Form",
+       .help = "store weights as numbers of so many bits in groups of 32; with --calibrate by GPTQ and with low-rank "
+               "corrections; auto: bits and ranks of every layer by --ratio or --budget",
+       .choices = {"none", "auto", "2", "3", "4", "8"},
+       .synonyms = {"quantize", "quantise", "wbits"}},
+      {.name = "sweeps",
+       .type = OptionType::integer,
+       .default_text = "4",
+       .group = "Form",
+       .help = "with --bits and --calibrate: passes of coordinate descent after GPTQ",
+       .minimum = 0,
+       .maximum = 1000}};
 }
 
 std::vector<Option> form_options() {
@@ -293,6 +332,7 @@ OptionTable tensorize_table() {
   table.positional({.name = "MODEL", .help = "a Hugging Face folder, a .safetensors file or an .onnx file"});
   table.add(goal_options())
       .add(choice_options())
+      .add(grid_options())
       .add(form_options())
       .add(calibration_options())
       .add(machine_options())

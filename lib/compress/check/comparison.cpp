@@ -263,7 +263,7 @@ Comparison compared(const Text& text, const std::vector<Run>& runs, const Give& 
 // Reads a stored chain and multiplies it out to the dense weight.
 void read_stored(const io::ModelFolder& folder, const io::ChainSpec& chain, const layers::Parameter& parameter,
                  std::span<float> numbers) {
-  const tt::Matrix weight = tt::expand(tt::to_double(io::read_chain(folder, chain, {})));
+  const tt::FloatMatrix weight = io::read_matrix(folder, chain, {});
   if (weight.columns != parameter.shape[1] || weight.rows < parameter.shape[0])
     fail_run("[compare] {}: is {} x {} as a chain, but the model reads {} x {}", chain.name, weight.rows,
              weight.columns, parameter.shape[0], parameter.shape[1]);

@@ -102,9 +102,7 @@ class Verifier {
   }
 
   Matrix expanded(const io::ChainSpec& chain) const {
-    Matrix fitted = tt::expand(stored(chain));
-    const Candidate candidate = candidate_of(chain);
-    return fitted.rows > candidate.in() ? tt::first_rows(fitted, candidate.in()) : fitted;
+    return tt::to_double(io::read_matrix(compressed_, chain, threshold_));
   }
 
   // Runs in the order of the model. If the certificate is sequential, later layers see the compressed layers before
@@ -121,7 +119,11 @@ class Verifier {
         const Matrix fitted = expanded(found->second);
         outputs[name] = tt::output_error(target_of(read_weight(dense_, candidate_of(found->second)), group), fitted,
                                          group.judged.moment);
-        if (sequential) moments_->replace(name, tt::factors(stored(found->second)));
+        if (!sequential) continue;
+        if (found->second.base)
+          moments_->replace(name, fitted);
+        else
+          moments_->replace(name, tt::factors(stored(found->second)));
       }
     });
   }
@@ -133,12 +135,16 @@ class Verifier {
     check.name = chain.weight_name();
     check.stored_rel_error = layer.rel_error;
     check.stored_output_error = layer.output_error;
-    check.rel_error = tt::chain_error(read_weight(dense_, candidate_of(chain)), stored(chain));
+    const Matrix weight = read_weight(dense_, candidate_of(chain));
+    check.rel_error = !chain.base ? tt::chain_error(weight, stored(chain))
+                                  : std::sqrt(tt::squared_norm(tt::difference(weight, expanded(chain))) /
+                                              std::max(tt::squared_norm(weight), 1e-300));
     if (const auto found = outputs.find(layer.name); found != outputs.end()) check.output_error = found->second;
-    const io::ModelFolder::Entry* core = compressed_.find(chain.core_name(0));
+    const io::ModelFolder::Entry* core = compressed_.find(chain.base ? chain.base_name() : chain.core_name(0));
     if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor)) != layer.weight_hash)
       check.fault = "the dense weight is not the one that it was made from";
-    else if (!core || hash_chain(compressed_.file_of(*core), chain, core->tensor.type) != layer.chain_hash)
+    else if (!core || hash_chain(compressed_.file_of(*core), chain,
+                                 chain.base ? chain.dense_type : core->tensor.type) != layer.chain_hash)
       check.fault = chain.layout.exact_rows > 0 ? "the cores or exact rows are not the ones that were written"
                                                 : "the cores are not the ones that were written";
     else if (!agrees(layer.rel_error, check.rel_error, weight_tolerance))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/compress/fit/grid_fit.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/process.h"
@@ -67,6 +68,27 @@ LayerOutcome fit(const LayerFactors& factors, const LayerPlan& plan, const Candi
   return outcome;
 }
 
+// The same for a plan on a grid.
+LayerOutcome fit_grid(const tt::Matrix& weight, const Evidence& evidence, const LayerPlan& plan,
+                      const Candidate& candidate, TensorBytes& stored) {
+  const bool moved = evidence.inputs && evidence.inputs->moved();
+  const tt::Matrix target = moved ? target_of(weight, *evidence.inputs) : tt::Matrix();
+  const GridFit fit = fit_on_grid(candidate, moved ? target : weight, evidence, plan);
+  LayerOutcome outcome = dense_outcome(candidate, "");
+  outcome.chain = describe(fit.correction, candidate);
+  outcome.chain->base = plan.grid;
+  outcome.chain->dense_type = candidate.type;
+  for (std::int64_t& rank : outcome.chain->initial_ranks) rank = std::max<std::int64_t>(rank, 1);
+  outcome.form = io::form_name(*outcome.chain);
+  outcome.parameters = candidate.elements() + tt::stored_numbers(fit.correction);
+  outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
+  measure_fit(weight, moved ? target : weight, fit.fitted, evidence, outcome);
+  stored = stored_bytes_of(fit.correction, core_type(*outcome.chain, candidate.type), {});
+  stored.insert(stored.begin(), fit.base.bytes);
+  outcome.chain_hash = hash_of(stored);
+  return outcome;
+}
+
 std::int64_t largest_rank(const LayerJob& job, const std::vector<std::size_t>& sizes) {
   std::int64_t largest = 0;
   for (const std::size_t size : sizes) largest = std::max(largest, job.sizes[size].plan.rank);
@@ -92,13 +114,21 @@ void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, Evidence ev
   const double start = wall_seconds();
   const io::ModelFolder::Entry& entry = *folder.find(candidate.tensor);
   const std::string weight_hash = hash_bytes(folder.file_of(entry).bytes(entry.tensor));
-  const LayerFactors factors(candidate, read_weight(folder, candidate), std::move(evidence), largest_rank(job, sizes));
+  const auto on_grid = [&](std::size_t size) { return job.sizes[size].plan.form == PlannedForm::grid; };
+  tt::Matrix weight = read_weight(folder, candidate);
+  std::optional<LayerFactors> factors;
+  if (std::none_of(sizes.begin(), sizes.end(), on_grid))
+    factors.emplace(candidate, std::move(weight), evidence, largest_rank(job, sizes));
+  else if (!std::all_of(sizes.begin(), sizes.end(), on_grid))
+    factors.emplace(candidate, weight, evidence, largest_rank(job, sizes));
   const double shared = (wall_seconds() - start) / static_cast<double>(sizes.size());
   for (const std::size_t size : sizes) {
     const double own = wall_seconds();
     LayerAtSize& at = job.sizes[size];
     TensorBytes stored;
-    LayerOutcome outcome = fit(factors, at.plan, candidate, folder.file_of(entry).bytes(entry.tensor), stored);
+    LayerOutcome outcome = on_grid(size)
+                               ? fit_grid(weight, evidence, at.plan, candidate, stored)
+                               : fit(*factors, at.plan, candidate, folder.file_of(entry).bytes(entry.tensor), stored);
     outcome.weight_hash = weight_hash;
     outcome.ms = 1000 * (shared + wall_seconds() - own);
     std::vector<io::TensorToWrite> tensors = tensors_of(*outcome.chain, candidate.type);
@@ -118,9 +148,9 @@ tt::Chain stored_chain(const LayerAtSize& at) {
 
 }  // namespace
 
-tt::Matrix fitted_table(const LayerJob& job, std::size_t size) {
-  tt::Matrix table = tt::expand(stored_chain(job.sizes[size]));
-  return table.rows > job.candidate.in() ? tt::first_rows(table, job.candidate.in()) : table;
+tt::Matrix fitted_matrix(const LayerJob& job, std::size_t size) {
+  const LayerAtSize& at = job.sizes[size];
+  return tt::to_double(io::read_matrix(io::ModelFolder(at.file), *at.outcome->chain, {}));
 }
 
 tt::Pair fitted_factors(const LayerJob& job, std::size_t size) { return tt::factors(stored_chain(job.sizes[size])); }

@@ -13,8 +13,9 @@ bool take_finished(LayerJob& job, std::size_t size, const WorkFolder& work);
 void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, Evidence evidence, const io::ModelFolder& folder,
                WorkFolder& work);
 
-// The stored chain of a table as [rows x columns], of a linear layer as left [in x R] and right [R x out].
-tt::Matrix fitted_table(const LayerJob& job, std::size_t size);
+// The stored weight as a matrix, [in x out] or the rows of a table; a chain of a linear layer as left [in x R] and
+// right [R x out].
+tt::Matrix fitted_matrix(const LayerJob& job, std::size_t size);
 tt::Pair fitted_factors(const LayerJob& job, std::size_t size);
 
 }  // namespace comera::compress

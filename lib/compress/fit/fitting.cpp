@@ -154,8 +154,8 @@ class Fitting {
   // Later layers read the outputs of the stored layer.
   void follow(const LayerJob& job, std::size_t size) {
     if (!job.sizes[size].outcome->chain) return;
-    if (job.candidate.table)
-      inputs_.moments->replace(job.candidate.name, fitted_table(job, size), size);
+    if (job.candidate.table || job.sizes[size].outcome->chain->base)
+      inputs_.moments->replace(job.candidate.name, fitted_matrix(job, size), size);
     else
       inputs_.moments->replace(job.candidate.name, fitted_factors(job, size), size);
   }

@@ -172,6 +172,18 @@ Matrix LayerFactors::approximation(std::int64_t rank) const {
   return all;
 }
 
+void measure_fit(const Matrix& weight, const Matrix& target, const Matrix& fitted, const Evidence& evidence,
+                 LayerOutcome& outcome) {
+  const Matrix lost = tt::difference(weight, fitted);
+  outcome.rel_error = square_root_of_ratio(tt::squared_norm(lost), tt::squared_norm(weight));
+  if (evidence.inputs) {
+    outcome.output_error = tt::output_error(target, fitted, evidence.inputs->judged.moment);
+  } else if (!evidence.judged_row_weights.empty()) {
+    const std::vector<double>& weights = evidence.judged_row_weights;
+    outcome.output_error = square_root_of_ratio(weighted_norm(lost, weights), weighted_norm(weight, weights));
+  }
+}
+
 void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const {
   Matrix fitted = tt::expand(chain);
   if (fitted.rows > weight_.rows) fitted = tt::first_rows(fitted, weight_.rows);  // removes the padding rows of a table

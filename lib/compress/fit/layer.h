@@ -85,6 +85,10 @@ class LayerFactors {
   std::unique_ptr<Curve> curve_;
 };
 
+// Fills rel_error and output_error of a fitted matrix. `target`: target_of() the weight.
+void measure_fit(const tt::Matrix& weight, const tt::Matrix& target, const tt::Matrix& fitted, const Evidence& evidence,
+                 LayerOutcome& outcome);
+
 // Only losses(), for every rank.
 std::vector<double> layer_losses(const Candidate& candidate, tt::Matrix weight, Evidence evidence);
 

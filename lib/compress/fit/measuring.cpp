@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/compress/fit/grid_fit.h"
 #include "lib/compress/plan/exact_rows.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
@@ -77,7 +78,45 @@ std::optional<double> effect_of(const LayerJob& job, const LayerFactors& factors
   return moved ? std::optional(*moved * losses[0] / losses[rank]) : std::nullopt;
 }
 
+// The forms that are no worse than any smaller one, by bytes.
+std::vector<GridChoice> best_choices(std::vector<GridChoice> all, const Candidate& candidate) {
+  std::stable_sort(all.begin(), all.end(), [&](const GridChoice& a, const GridChoice& b) {
+    return planned_bytes(a.plan, candidate) < planned_bytes(b.plan, candidate);
+  });
+  std::vector<GridChoice> best;
+  for (GridChoice& choice : all) {
+    if (!best.empty() && choice.loss >= best.back().loss) continue;
+    if (!best.empty() && planned_bytes(choice.plan, candidate) == planned_bytes(best.back().plan, candidate))
+      best.pop_back();
+    best.push_back(std::move(choice));
+  }
+  return best;
+}
+
+// Curve, menu and effect of a layer that is stored on a grid.
+void measure_grids(LayerJob& job, const Evidence& evidence, const Request& request) {
+  const Candidate& candidate = job.candidate;
+  const tt::Matrix weight = read_weight(request.folder, candidate);
+  const std::vector<quant::Grid> grids = job.first->fixed_grid ? std::vector{job.first->grid} : request.settings.grids;
+  const GridMenu menu = grid_menu(candidate, weight, evidence, *job.first, grids);
+  tt::LossCurve& curve = job.curve.emplace();
+  curve.name = candidate.name;
+  curve.dense_bytes = static_cast<std::int64_t>(candidate.bytes());
+  curve.losses = {menu.norm};
+  curve.bytes = {0};
+  curve.menu = true;
+  for (const GridChoice& choice : best_choices(menu.choices, candidate)) {
+    job.menu.push_back(choice.plan);
+    curve.losses.push_back(choice.loss);
+    curve.bytes.push_back(static_cast<std::int64_t>(planned_bytes(choice.plan, candidate)));
+  }
+  if (!request.calibrated() || request.settings.goal.tolerance || menu.coarsest_loss <= 0) return;
+  if (const auto moved = request.moments->effect(candidate.name, menu.coarsest))
+    job.effect = *moved * menu.norm / menu.coarsest_loss;
+}
+
 void measure(LayerJob& job, Evidence evidence, const Request& request) {
+  if (job.first->form == PlannedForm::grid) return measure_grids(job, evidence, request);
   if (!request.calibrated()) {
     std::vector<double> losses =
         layer_losses(job.candidate, read_weight(request.folder, job.candidate), std::move(evidence));
@@ -157,7 +196,7 @@ void measure_layers(std::vector<LayerJob>& jobs, const Request& request) {
   for (const auto& [name, job] : left) {
     const TaskProgress layer(name);
     check_stop();
-    if (spectra)
+    if (spectra || (job->first->form == PlannedForm::grid && request.settings.goal.needs_losses()))
       measure(*job, table_evidence(request.moments, job->candidate, job->first->layout.exact_rows), request);
     else
       add_curve(*job, straight_losses(job->candidate), request);

@@ -16,11 +16,19 @@ constexpr double largest_table_loss = 0.4;
 void settle(LayerJob& job, const tt::Allotment& allotment) {
   const Candidate& candidate = job.candidate;
   LayerPlan& plan = job.sizes.back().plan = *job.first;
+  if (!allotment.dense && !job.menu.empty()) {
+    plan = job.menu[static_cast<std::size_t>(allotment.rank) - 1];
+    return;
+  }
   if (!allotment.dense) {
     plan.rank = allotment.rank;
     return;
   }
   plan.form = PlannedForm::keep_dense;
+  if (!job.menu.empty()) {
+    plan.reason = "no grid of --bits is needed for this size";
+    return;
+  }
   if (plan.layout.exact_rows > 0) {
     plan.reason = fmt::format("with {} exact rows it would be larger than dense {} x {}", plan.layout.exact_rows,
                               candidate.in(), candidate.out());
@@ -52,6 +60,10 @@ class Allotting {
       LayerPlan plan = *job->first;
       const bool ruled = plan.rank > 0;
       if (!ruled) plan.rank = std::min(rank, std::min(candidate.in(), candidate.out()));
+      if (plan.form == PlannedForm::grid) {
+        settle(*job, {false, plan.rank, 0, 0});
+        continue;
+      }
       const bool slower = plan.rank > break_even_rank(candidate) && !request_.settings.allow_slower;
       const bool dense = !ruled && (slower || planned_bytes(plan, candidate) >= candidate.bytes());
       settle(*job, {dense, plan.rank, 0, 0});
@@ -109,7 +121,7 @@ class Allotting {
   // layer would also have to be compressed, or if a table would lose more than largest_table_loss of its squared norm.
   // No layer goes below its floor.
   std::optional<tt::Allocation> paid_by_tables(std::int64_t budget) const {
-    if (request_.calibrated()) return std::nullopt;
+    if (request_.calibrated() || !request_.settings.grids.empty()) return std::nullopt;
     std::vector<tt::LossCurve> curves = curves_;
     for (std::size_t l = 0; l < open_.size(); ++l)
       if (open_[l]->candidate.table) curves[l].weight = 1e-9;

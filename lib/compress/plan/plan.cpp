@@ -13,8 +13,8 @@ namespace {
 
 using io::FileShape;
 
-constexpr PlannedForm forms[] = {PlannedForm::keep_dense, PlannedForm::automatic, PlannedForm::tt, PlannedForm::ttm,
-                                 PlannedForm::lowrank};
+constexpr PlannedForm forms[] = {PlannedForm::keep_dense, PlannedForm::automatic, PlannedForm::tt,
+                                 PlannedForm::ttm,        PlannedForm::lowrank,   PlannedForm::grid};
 
 // Entry sizes of the layout without an identity block, whose size is not known before the ranks are.
 tt::Sizes entry_sizes(tt::Layout layout) {
@@ -27,7 +27,7 @@ void parse_rule_item(LayerRule& rule, const Rule& words, const Rule::Item& item)
     rule.rank = rule_rank(words, "[tensorize]", item.value);
   } else if (item.key == "form") {
     rule.form = form_named(item.value);
-    if (!rule.form)
+    if (!rule.form || rule.form == PlannedForm::grid)
       fail_rule(words, "[tensorize]",
                 fmt::format("there is no form '{}'; use dense, auto, tt, ttm or lowrank", printable(item.value)));
   } else if (item.key == "modes") {
@@ -38,8 +38,11 @@ void parse_rule_item(LayerRule& rule, const Rule& words, const Rule::Item& item)
     rule.exact = rows;
   } else if (item.key == "gauge" && (item.value == "on" || item.value == "off")) {
     rule.gauge = item.value == "on";
+  } else if (item.key == "bits" && grid_of_bits(item.value)) {
+    rule.grid = grid_of_bits(item.value);
   } else {
-    fail_unknown(words, "[tensorize]", item, "rank:, form:, modes:, gauge:on|off or exact: (a number of rows)");
+    fail_unknown(words, "[tensorize]", item,
+                 "rank:, form:, modes:, gauge:on|off, exact: (a number of rows) or bits:2|3|4|8");
   }
 }
 
@@ -77,6 +80,7 @@ const char* name_of(PlannedForm form) {
     case PlannedForm::automatic: return "auto";
     case PlannedForm::tt: return "tt";
     case PlannedForm::ttm: return "ttm";
+    case PlannedForm::grid: return "grid";
     case PlannedForm::lowrank: break;
   }
   return "lowrank";
@@ -85,6 +89,12 @@ const char* name_of(PlannedForm form) {
 std::optional<PlannedForm> form_named(std::string_view word) {
   for (const PlannedForm form : forms)
     if (word == name_of(form)) return form;
+  return std::nullopt;
+}
+
+std::optional<quant::Grid> grid_of_bits(std::string_view bits) {
+  for (const quant::Grid grid : {quant::Grid::q8_0, quant::Grid::q4_0, quant::Grid::q3_0, quant::Grid::q2_0})
+    if (bits == std::to_string(quant::bits_of(grid))) return grid;
   return std::nullopt;
 }
 
@@ -110,6 +120,13 @@ io::ChainSpec chain_of(const LayerPlan& plan, const Candidate& candidate) {
   if (!has_modes(plan.form))
     layout = candidate.table ? tt::ttm_layout({candidate.in(), 1}, {1, candidate.out()}, {})
                              : tt::tt_layout({candidate.in()}, {candidate.out()}, {});
+  if (plan.form == PlannedForm::grid) {
+    chain.base = plan.grid;
+    chain.dense_type = candidate.type;
+    layout.ranks = {1, plan.rank, 1};
+    chain.initial_ranks = {1, std::max<std::int64_t>(plan.rank, 1), 1};
+    return chain;
+  }
   layout.ranks = ranks_of(layout, plan.rank);
   layout.gauge = plan.layout.gauge && !chain.table() && layout.cores() == layout.inputs() + 1;
   layout.exact_rows = plan.layout.exact_rows;
@@ -132,6 +149,7 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
   if (plan.form == PlannedForm::tt && candidate.table)
     fail_input("{}: tt is a form of linear layers; use ttm, lowrank or auto for a table", where);
   // Padding rows allow a ttm larger bonds than the table itself could fill.
+  if (plan.form == PlannedForm::grid && plan.rank == 0) return;
   const std::int64_t largest =
       plan.layout.ranks.empty() || plan.form == PlannedForm::tt ? std::min(candidate.in(), candidate.out()) : plan.rank;
   if (plan.rank < 1 || plan.rank > largest)
@@ -166,9 +184,19 @@ std::int64_t break_even_rank(const Candidate& candidate) {
   return candidate.elements() / (candidate.in() + candidate.out());
 }
 
-std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::StoredType type) {
+io::StoredType core_type(const io::ChainSpec& chain, io::StoredType dense) {
+  return chain.base && io::size_of(dense) > 2 ? io::StoredType::F16 : dense;
+}
+
+std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::StoredType dense) {
   const tt::Layout& layout = chain.layout;
+  const io::StoredType type = core_type(chain, dense);
   std::vector<io::TensorToWrite> tensors;
+  if (chain.base)
+    tensors.push_back({chain.base_name(),
+                       io::StoredType::U8,
+                       {chain.base_lines(), quant::line_bytes(*chain.base, chain.base_numbers())}});
+  if (chain.base && layout.empty()) return tensors;
   for (std::size_t k = 0; k < layout.cores(); ++k) tensors.push_back({chain.core_name(k), type, layout.core_shape(k)});
   if (layout.sorted) tensors.push_back({chain.order_name(), io::StoredType::I32, {chain.rows()}});
   if (layout.gauge) tensors.push_back({chain.gauge_name(), io::StoredType::I32, {layout.ranks[layout.middle()]}});

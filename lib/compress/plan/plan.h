@@ -10,10 +10,11 @@
 
 namespace comera::compress {
 
-enum class PlannedForm : std::uint8_t { keep_dense, automatic, tt, ttm, lowrank };
-const char* name_of(PlannedForm form);  // dense, auto, tt, ttm, lowrank
+enum class PlannedForm : std::uint8_t { keep_dense, automatic, tt, ttm, lowrank, grid };
+const char* name_of(PlannedForm form);  // dense, auto, tt, ttm, lowrank, grid
 std::optional<PlannedForm> form_named(std::string_view word);
-bool has_modes(PlannedForm form);  // tt and ttm
+bool has_modes(PlannedForm form);                                // tt and ttm
+std::optional<quant::Grid> grid_of_bits(std::string_view bits);  // "8": q8_0, "4": q4_0, "3": q3_0, "2": q2_0
 
 struct LayerPlan {
   std::string name;  // of the weight, without ".weight"
@@ -21,18 +22,23 @@ struct LayerPlan {
   // tt and ttm: kind, modes and ranks; empty ranks: as large as the middle bond allows. Every form: the identity block
   // in the last core, if the form allows one, and the number of exact rows of a table.
   tt::Layout layout = {.gauge = true};
+  // grid: numbers on this grid, with a low-rank correction of rank `rank`, perhaps 0.
+  quant::Grid grid = quant::Grid::q4_0;
+  bool fixed_grid = false;  // no other grid of --bits may take its place
+  int sweeps = 4;           // grid: passes of coordinate descent after GPTQ
   std::int64_t rank = 0;    // middle bond; ttm: every inner bond; auto: the pair that has the byte budget of the layer
   std::string reason = {};  // the reason why it stays dense
 };
 
 // --layer 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384;rank:32', 'glob=gauge:off',
-// 'glob=exact:1024'.
+// 'glob=exact:1024', 'glob=bits:8'.
 struct LayerRule {
   std::string text, pattern;
   std::optional<PlannedForm> form;
   std::optional<std::int64_t> rank, exact;
   io::FileShape in_modes, out_modes;
   std::optional<bool> gauge;
+  std::optional<quant::Grid> grid;
 };
 LayerRule parse_layer_rule(const std::string& text);
 
@@ -52,5 +58,7 @@ std::uint64_t planned_bytes(const LayerPlan& plan, const Candidate& candidate);
 std::uint64_t chain_bytes(const io::ChainSpec& chain, io::StoredType type);
 // The tensors of a chain in the order in which they are written.
 std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::StoredType type);
+// The type of the cores of a weight that was stored as `dense`: corrections of a grid have half precision.
+io::StoredType core_type(const io::ChainSpec& chain, io::StoredType dense);
 
 }  // namespace comera::compress

@@ -16,8 +16,9 @@ namespace {
 using io::FileShape;
 using io::Json;
 
-const std::vector<std::string> layer_keys{"name",      "shape",     "form",         "rank",  "ranks",      "in_modes",
-                                          "out_modes", "row_modes", "column_modes", "gauge", "exact_rows", "reason"};
+const std::vector<std::string> layer_keys{"name",       "shape",     "form",      "rank",         "ranks",
+                                          "in_modes",   "out_modes", "row_modes", "column_modes", "gauge",
+                                          "exact_rows", "base",      "reason"};
 
 void check_keys(const Json& json, const std::vector<std::string>& known, const std::string& where) {
   if (!json.is_object()) fail_input("{}: is not an object", where);
@@ -67,7 +68,7 @@ LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::st
   plan.name = candidate.name;
   const std::string form = text_at(json, "form", where);
   if (!form_named(form))
-    fail_input("{}: there is no form '{}'; use dense, auto, tt, ttm or lowrank", where, printable(form));
+    fail_input("{}: there is no form '{}'; use dense, auto, tt, ttm, lowrank or grid", where, printable(form));
   plan.form = *form_named(form);
   if (json.contains("shape") && sizes_at(json, "shape", where) != candidate.shape)
     fail_input("{}: shape is not {}, which the model has; is the plan that of another model?", where,
@@ -85,6 +86,13 @@ LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::st
     plan.layout.gauge = found->get<bool>();
   }
   if (plan.form == PlannedForm::keep_dense) return plan;
+  if (plan.form == PlannedForm::grid) {
+    const std::string base = text_at(json, "base", where);
+    if (!quant::grid_named(base))
+      fail_input("{}: there is no grid '{}'; use q8_0, q4_1, q4_0, q3_0 or q2_0", where, printable(base));
+    plan.grid = *quant::grid_named(base);
+    if (!json.contains("rank") || json["rank"] == 0) return plan;
+  }
   if (const auto found = json.find("exact_rows"); found != json.end()) {
     if (!found->is_number_integer()) fail_input("{}: \"exact_rows\" must be a whole number", where);
     plan.layout.exact_rows = found->get<std::int64_t>();
@@ -106,7 +114,8 @@ io::Json entry_of(const Candidate& candidate, const LayerPlan& plan) {
       entry["ranks"] = chain_of(plan, candidate).layout.ranks;
     else
       entry["rank"] = plan.rank;
-    if (!candidate.table) entry["gauge"] = plan.layout.gauge;
+    if (plan.form == PlannedForm::grid) entry["base"] = quant::name_of(plan.grid);
+    if (!candidate.table && plan.form != PlannedForm::grid) entry["gauge"] = plan.layout.gauge;
     if (plan.layout.exact_rows > 0) entry["exact_rows"] = plan.layout.exact_rows;
   }
   if (!plan.reason.empty()) entry["reason"] = plan.reason;

@@ -12,6 +12,7 @@ namespace {
 void apply(const LayerRule& rule, LayerPlan& plan) {
   if (rule.form) plan.form = *rule.form;
   if (rule.rank) plan.rank = *rule.rank;
+  if (rule.grid) plan.form = PlannedForm::grid, plan.grid = *rule.grid, plan.fixed_grid = true;
   if (rule.gauge) plan.layout.gauge = *rule.gauge;
   if (rule.exact) plan.layout.exact_rows = *rule.exact;
   if (!rule.in_modes.empty()) set_modes(plan, rule.in_modes, rule.out_modes);
@@ -51,7 +52,9 @@ void log_other_kinds(const std::vector<LayerJob>& jobs, const Settings& settings
 LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool calibrated, std::vector<bool>& used) {
   LayerPlan plan;
   plan.name = candidate.name;
-  plan.form = settings.form;
+  plan.form = settings.grids.empty() ? settings.form : PlannedForm::grid;
+  if (!settings.grids.empty()) plan.grid = settings.grids.front();
+  plan.sweeps = settings.sweeps;
   plan.layout.gauge = settings.gauge;
   if (candidate.table) plan.layout.exact_rows = settings.exact_rows;
   if (is_other_kind(settings.form, candidate)) plan.form = candidate.table ? PlannedForm::ttm : PlannedForm::tt;
@@ -61,7 +64,7 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
   if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm)
     default_modes(plan, candidate, settings, calibrated);
   LayerPlan checked = plan;
-  checked.rank = std::max<std::int64_t>(plan.rank, 1);
+  if (plan.form != PlannedForm::grid) checked.rank = std::max<std::int64_t>(plan.rank, 1);
   check_layer(checked, candidate, "[tensorize] " + candidate.name);
   return plan;
 }

@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/half.h"
+#include "lib/quant/grid.h"
 
 namespace comera::io {
 namespace {
@@ -37,13 +38,9 @@ int nibble(Bytes codes, int i) { return i < 16 ? codes[i] & 15 : codes[i - 16] >
 // Their fifth bits, bit i of a little-endian word.
 int fifth(Bytes high, int i) { return (high[i / 8] >> (i % 8) & 1) << 4; }
 
-void from_q4_0(Bytes b, float* out) {
-  const float scale = half_at(b);
-  for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(nibble(b + 2, i) - 8);
-}
-void from_q4_1(Bytes b, float* out) {
-  const float scale = half_at(b), least = half_at(b + 2);
-  for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(nibble(b + 4, i)) + least;
+template <quant::Grid grid>
+void from_grid(Bytes b, float* out) {
+  quant::unpack(grid, reinterpret_cast<const std::byte*>(b), out);
 }
 void from_q5_0(Bytes b, float* out) {
   const float scale = half_at(b);
@@ -52,10 +49,6 @@ void from_q5_0(Bytes b, float* out) {
 void from_q5_1(Bytes b, float* out) {
   const float scale = half_at(b), least = half_at(b + 2);
   for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(nibble(b + 8, i) | fifth(b + 4, i)) + least;
-}
-void from_q8_0(Bytes b, float* out) {
-  const float scale = half_at(b);
-  for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(static_cast<std::int8_t>(b[2 + i]));
 }
 
 // Two scales and their 12 bytes of packed 6-bit scales and minima, then 128 bytes of codes: 64 numbers per 32 bytes,
@@ -88,12 +81,16 @@ void from_q6_k(Bytes b, float* out) {
   }
 }
 
-constexpr std::array known{
-    Known{GgufType::F32, {"F32", 1, 4}, from_f32},        Known{GgufType::F16, {"F16", 1, 2}, from_f16},
-    Known{GgufType::Q4_0, {"Q4_0", 32, 18}, from_q4_0},   Known{GgufType::Q4_1, {"Q4_1", 32, 20}, from_q4_1},
-    Known{GgufType::Q5_0, {"Q5_0", 32, 22}, from_q5_0},   Known{GgufType::Q5_1, {"Q5_1", 32, 24}, from_q5_1},
-    Known{GgufType::Q8_0, {"Q8_0", 32, 34}, from_q8_0},   Known{GgufType::Q4_K, {"Q4_K", 256, 144}, from_q4_k},
-    Known{GgufType::Q6_K, {"Q6_K", 256, 210}, from_q6_k}, Known{GgufType::BF16, {"BF16", 1, 2}, from_bf16}};
+constexpr std::array known{Known{GgufType::F32, {"F32", 1, 4}, from_f32},
+                           Known{GgufType::F16, {"F16", 1, 2}, from_f16},
+                           Known{GgufType::Q4_0, {"Q4_0", 32, 18}, from_grid<quant::Grid::q4_0>},
+                           Known{GgufType::Q4_1, {"Q4_1", 32, 20}, from_grid<quant::Grid::q4_1>},
+                           Known{GgufType::Q5_0, {"Q5_0", 32, 22}, from_q5_0},
+                           Known{GgufType::Q5_1, {"Q5_1", 32, 24}, from_q5_1},
+                           Known{GgufType::Q8_0, {"Q8_0", 32, 34}, from_grid<quant::Grid::q8_0>},
+                           Known{GgufType::Q4_K, {"Q4_K", 256, 144}, from_q4_k},
+                           Known{GgufType::Q6_K, {"Q6_K", 256, 210}, from_q6_k},
+                           Known{GgufType::BF16, {"BF16", 1, 2}, from_bf16}};
 
 const Known* find(std::uint32_t type) {
   const auto* const found = std::find_if(

@@ -13,6 +13,7 @@ namespace comera::report {
 namespace {
 
 double ratio_of(const io::TensorForm& layer) {
+  if (layer.on_grid) return static_cast<double>(layer.bytes_dense) / static_cast<double>(layer.bytes);
   return layer.parameters ? static_cast<double>(layer.parameters_dense) / static_cast<double>(layer.parameters) : NAN;
 }
 
@@ -130,6 +131,7 @@ void Totals::add(const io::TensorForm& layer) {
   rank_entries += layer.rank_entries;
   bytes += layer.bytes;
   bytes_dense += layer.bytes_dense;
+  on_grids += layer.on_grid;
 }
 
 static ModelReport read_gguf_report(const std::string& path) {

@@ -16,9 +16,12 @@ namespace comera::report {
 struct Totals {
   std::int64_t parameters = 0, parameters_dense = 0, rank_entries = 0;
   std::uint64_t bytes = 0, bytes_dense = 0;
+  std::int64_t on_grids = 0;  // number of weights on grids
 
   void add(const io::TensorForm& layer);
+  // Of parameters; with weights on grids, of bytes.
   double ratio() const {
+    if (on_grids > 0) return static_cast<double>(bytes_dense) / static_cast<double>(bytes);
     return parameters ? static_cast<double>(parameters_dense) / static_cast<double>(parameters) : 0;
   }
 };

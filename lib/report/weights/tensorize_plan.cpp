@@ -21,6 +21,7 @@ Table layer_columns() {
 std::vector<Cell> first_cells(const std::string& name, bool is_table, const io::FileShape& shape,
                               const std::string& form, const io::ChainSpec* chain, std::uint64_t dense,
                               std::uint64_t bytes) {
+  if (chain && chain->base && chain->layout.empty()) chain = nullptr;  // without a correction there are no ranks
   std::vector<Cell> cells =
       weight_cells(name, is_table ? "embedding" : "linear", shape, form, chain ? chain->layout.modes : io::FileShape{},
                    chain ? chain->layout.ranks : io::FileShape{}, chain ? chain->layout.exact_rows : 0);
@@ -41,8 +42,8 @@ Table tensorize_plan(const compress::Tensorizer& tensorizer, std::size_t size) {
     const std::optional<io::ChainSpec> chain = job.chain(size);
     std::vector<Cell> row =
         first_cells(weight_name(candidate.name, candidate.bare(), tensorizer.format()), candidate.table,
-                    candidate.shape, compress::name_of(plan.form), chain ? &*chain : nullptr, candidate.bytes(),
-                    compress::planned_bytes(plan, candidate));
+                    candidate.shape, chain && chain->base ? io::form_name(*chain) : compress::name_of(plan.form),
+                    chain ? &*chain : nullptr, candidate.bytes(), compress::planned_bytes(plan, candidate));
     row.push_back(text_or_nothing(plan.reason));
     table.rows.push_back(std::move(row));
   }

@@ -124,9 +124,10 @@ LayerLines tensorize_layers(const Result& result) {
         {weight_name(layer.name, layer.bare, result.format), layer.shape,
          reasons.marked(form_words(layer.form, layer.chain ? layer.chain->layout.exact_rows : 0), layer.reason),
          list_or_nothing(pair ? none : layer.chain->layout.modes),
-         list_or_nothing(layer.chain ? layer.chain->layout.ranks : none), whole(layer.bytes_dense), whole(layer.bytes),
-         ratio_of(layer), rounded(layer.rel_error), rounded(layer.output_error), rounded(layer.optimum),
-         maybe(above_optimum(layer)), layer.chain ? Cell(layer.ms) : Cell()});
+         list_or_nothing(layer.chain && !layer.chain->layout.empty() ? layer.chain->layout.ranks : none),
+         whole(layer.bytes_dense), whole(layer.bytes), ratio_of(layer), rounded(layer.rel_error),
+         rounded(layer.output_error), rounded(layer.optimum), maybe(above_optimum(layer)),
+         layer.chain ? Cell(layer.ms) : Cell()});
   }
   std::vector<Cell> total(table.columns.size());
   total[0] = result.format.name;

@@ -33,7 +33,7 @@ Decoder word_piece(const JsonNode& node) {
       if (i > 0 && piece.starts_with(prefix))
         piece.erase(0, prefix.size());
       else if (i > 0)
-        piece.insert(piece.begin(), ' ');
+        piece = fmt::format(" {}", piece);
       if (cleans) clean_up(piece);
     }
   };

@@ -1,0 +1,37 @@
+// Weights on grids: the menu of a layer, and its fit.
+#pragma once
+
+#include <vector>
+
+#include "lib/compress/fit/layer.h"
+#include "lib/quant/corrected.h"
+
+namespace comera::compress {
+
+// A form that a layer may take, and its loss in the measure of LayerFactors::losses().
+struct GridChoice {
+  LayerPlan plan;
+  double loss = 0;
+};
+
+// What a layer loses on each of these grids, with corrections of several ranks if the inputs are known. `norm` becomes
+// the loss of the zero matrix. `coarsest` becomes the weight on the coarsest grid, and `coarsest_loss` its loss.
+struct GridMenu {
+  std::vector<GridChoice> choices;
+  double norm = 0, coarsest_loss = 0;
+  tt::Matrix coarsest;
+};
+GridMenu grid_menu(const Candidate& candidate, const tt::Matrix& weight, const Evidence& evidence,
+                   const LayerPlan& first, const std::vector<quant::Grid>& grids);
+
+// A layer on a grid as it is stored: the correction is rounded to half precision.
+struct GridFit {
+  quant::Quantised base;
+  tt::Chain correction;  // rank 0: without cores
+  tt::Matrix fitted;     // [in x out] or [rows x columns]
+};
+// GPTQ with inputs, else each number to the nearest level. `target`: target_of() the weight.
+GridFit fit_on_grid(const Candidate& candidate, const tt::Matrix& target, const Evidence& evidence,
+                    const LayerPlan& plan);
+
+}  // namespace comera::compress

@@ -1,0 +1,58 @@
+#include "lib/quant/corrected.h"
+
+#include <limits>
+
+namespace comera::quant {
+namespace {
+
+using tt::Matrix;
+
+Matrix product_of(const tt::Pair& pair) { return tt::multiply(pair.left, pair.right); }
+
+void add_to(Matrix& to, const Matrix& other) {
+  for (std::size_t i = 0; i < to.values.size(); ++i) to.values[i] += other.values[i];
+}
+
+}  // namespace
+
+Matrix expand(const Corrected& weight) {
+  Matrix all = expand_linear(weight.base);
+  if (weight.correction.left.columns > 0) add_to(all, product_of(weight.correction));
+  return all;
+}
+
+Corrected fit_corrected(const Matrix& weight, const Inputs& inputs, Grid grid, std::int64_t rank,
+                        const RoundFactors& round, const FitOptions& options, int rounds) {
+  Corrected best;
+  double best_loss = std::numeric_limits<double>::infinity();
+  const auto consider = [&](Corrected fit) {
+    const double loss = tt::output_loss(weight, expand(fit), inputs.held);
+    if (loss >= best_loss) return;
+    best = std::move(fit);
+    best_loss = loss;
+  };
+  const auto correction_of = [&](const Matrix& target) {
+    tt::Pair pair = tt::WhitenedCurve(target, inputs.fit).pair(rank);
+    round(pair);
+    return pair;
+  };
+  if (rank == 0) {
+    consider({fit_linear(weight, inputs.fit, grid, options), {}});
+    return best;
+  }
+  for (const bool factors_first : {false, true}) {
+    tt::Pair factors;
+    if (factors_first) factors = correction_of(weight);
+    for (int i = 0; i < rounds; ++i) {
+      const bool bare = factors.left.columns == 0;
+      const Quantised base =
+          fit_linear(bare ? weight : tt::difference(weight, product_of(factors)), inputs.fit, grid, options);
+      if (!bare) consider({base, factors});
+      factors = correction_of(tt::difference(weight, expand_linear(base)));
+      consider({base, factors});
+    }
+  }
+  return best;
+}
+
+}  // namespace comera::quant

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Weights on grids: the file has the bytes of its bits, is read by every verb, and its errors are those that it states.
+. "$(dirname "$0")/../expect.sh"
+make="python3 $tests/../scripts/make_checkpoint.py"
+small="--layers 2 --hidden 96 --intermediate 128 --vocabulary 100 --heads 4"
+# shellcheck disable=SC2086  # lists of words
+$make bert $small --architecture bert --shards 1 --type F32
+# shellcheck disable=SC2086
+$make llama $small --architecture llama --shards 2 --type BF16
+bytes() { cat "$1"/*.safetensors | wc -c; }
+
+# Linear weights of 96 inputs have 3 blocks per line: 54 bytes in place of 384.
+run "$COMERA" tensorize bert -o four --bits 4 --exclude '*embed*'
+expect_exit 0
+expect_out 'q4_0'
+run "$COMERA" inspect four --json
+expect_json "all(abs(l['bytes'] * 32 * 4 - l['bytes_dense'] * 18) < 1 for l in d['layers'] if l['form'] == 'q4_0') \
+    and sum(l['form'] == 'q4_0' for l in d['layers']) == 12"
+run "$COMERA" inspect four --verify bert
+expect_exit 0
+
+# Fewer bits, larger errors; tables too.
+for bits in 8 3 2; do
+  run "$COMERA" tensorize llama -o "llama$bits" --bits "$bits"
+  expect_exit 0
+  run "$COMERA" inspect "llama$bits" --verify llama
+  expect_exit 0
+done
+run python3 -c "
+import json
+worst = [max(l['rel_error'] for l in json.load(open(f'llama{bits}/report.json'))['layers']) for bits in (8, 3, 2)]
+assert worst[0] < 0.01 < 0.05 < worst[1] < 0.2 < worst[2] < 0.45, worst"
+expect_exit 0
+
+# Bits by budget: no larger than asked for, and only as coarse as needed.
+run "$COMERA" tensorize bert -o mixed --bits auto --ratio 6
+expect_exit 0
+[ $(($(bytes mixed) * 6)) -le "$(bytes bert)" ] || fail "a sixth of the bytes"
+run "$COMERA" inspect mixed --verify bert
+expect_exit 0
+
+# A rule gives a layer bits of its own; a plan file keeps them.
+run "$COMERA" tensorize bert --bits 3 --layer '*value=bits:8' --exclude '*embed*' --dump-plan plan.json
+expect_exit 0
+run "$COMERA" tensorize bert --plan plan.json -o planned
+expect_exit 0
+run "$COMERA" inspect planned --json
+expect_json "{l['form'] for l in d['layers'] if l['name'].endswith('value.weight')} == {'q8_0'} \
+    and sum(l['form'] == 'q3_0' for l in d['layers']) == 10"
+sed 's/q3_0/q9_9/' plan.json >broken.json
+run "$COMERA" tensorize bert --plan broken.json -o no
+expect_exit 2
+expect_err "there is no grid 'q9_9'"
+
+# A changed byte of a line is found.
+python3 - <<'PY'
+import json, struct
+path = "four/model.safetensors"
+data = bytearray(open(path, "rb").read())
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+begin = next(v["data_offsets"][0] for k, v in header.items() if k.endswith(".base"))
+data[8 + size + begin + 5] ^= 1
+open(path, "wb").write(data)
+PY
+run "$COMERA" inspect four --verify bert
+expect_exit 1
+expect_out 'not the ones that were written'
+
+# A dense copy has the type of the original and the same numbers.
+run "$COMERA" export llama8 -o dense --to safetensors
+expect_exit 0
+run "$COMERA" inspect dense --json
+expect_json "all(l['form'] == 'dense' for l in d['layers'])"
+expect_equal "$(grep -a -c '"F32"' dense/model.safetensors)" 0
+
+# What cannot be done is refused.
+run "$COMERA" tensorize llama -o no --bits 4 --form tt
+expect_exit 2
+expect_err 'weights on grids have no --form'
+run "$COMERA" tensorize llama -o no --bits auto
+expect_exit 2
+run "$COMERA" tensorize llama -o no --bits auto --rank 8
+expect_exit 2
+expect_err 'auto needs --ratio or --budget'
+run "$COMERA" tensorize llama8 -o no --bits 4
+expect_exit 2
+expect_err 'is tensorized already'
+sed 's/"q8_0"/"q9_9"/' llama8/config.json >changed && mv changed llama8/config.json
+run "$COMERA" inspect llama8
+expect_exit 2
+expect_err '"base" is "q9_9", which this program does not know'
+finish

@@ -1,0 +1,104 @@
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "lib/quant/corrected.h"
+
+using namespace comera;
+using namespace comera::quant;
+using tt::Matrix;
+
+namespace {
+
+Matrix draws(std::int64_t rows, std::int64_t columns, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> normal;
+  Matrix matrix(rows, columns);
+  for (double& value : matrix.values) value = normal(generator);
+  return matrix;
+}
+
+// Sums of x xᵀ of inputs with strong correlations.
+Matrix moment_of(std::int64_t in, unsigned seed) {
+  const Matrix mixed = tt::multiply(draws(400, 12, seed), draws(12, in, 7));
+  Matrix inputs = draws(400, in, seed + 1);
+  for (std::size_t i = 0; i < inputs.values.size(); ++i) inputs.values[i] = 0.3 * inputs.values[i] + mixed.values[i];
+  return tt::gram(inputs);
+}
+
+// tr((W - Q)ᵀ H (W - Q)) with H = S + 0.01 mean(diag S) I.
+double damped_loss(const Matrix& weight, const Quantised& fitted, const Matrix& moment) {
+  Matrix h = moment;
+  for (std::int64_t i = 0; i < h.rows; ++i) h(i, i) += 0.01 * tt::trace(moment) / static_cast<double>(h.rows);
+  return tt::output_loss(weight, expand_linear(fitted), h);
+}
+
+const RoundFactors unrounded = [](tt::Pair&) {};
+
+}  // namespace
+
+TEST_CASE("quantised: rounding moves no number farther than half a step of its block") {
+  const Matrix weight = draws(70, 9, 1);  // blocks of 32, 32 and 6
+  for (const Grid grid : all_grids) {
+    INFO(name_of(grid));
+    const Matrix linear = expand_linear(round_linear(weight, grid)), table = expand_table(round_table(weight, grid));
+    REQUIRE(linear.rows == 70);
+    REQUIRE(table.columns == 9);
+    CHECK(tt::squared_norm(tt::difference(weight, linear)) < 0.2 * tt::squared_norm(weight));
+    CHECK(tt::squared_norm(tt::difference(weight, table)) < 0.2 * tt::squared_norm(weight));
+  }
+  const Matrix fine = expand_linear(round_linear(weight, Grid::q8_0));
+  for (std::size_t i = 0; i < fine.values.size(); ++i) CHECK(std::abs(fine.values[i] - weight.values[i]) < 0.02);
+}
+
+TEST_CASE("quantised: what lies on the grid is kept bit for bit") {
+  const Matrix moment = moment_of(64, 3);
+  for (const Grid grid : {Grid::q8_0, Grid::q4_0, Grid::q3_0, Grid::q2_0}) {
+    INFO(name_of(grid));
+    // Levels of a power of two, the outermost codes in every block.
+    Matrix weight(64, 5);
+    for (std::int64_t i = 0; i < 64; ++i)
+      for (std::int64_t o = 0; o < 5; ++o)
+        weight(i, o) = level(grid, {0.25f, 0}, static_cast<int>((i * 5 + o * 3) % codes_of(grid)));
+    for (std::int64_t o = 0; o < 5; ++o) weight(0, o) = weight(32, o) = level(grid, {0.25f, 0}, 0);
+    CHECK(expand_linear(fit_linear(weight, moment, grid)).values == weight.values);
+  }
+}
+
+TEST_CASE("quantised: GPTQ loses less than rounding, and a sweep never more than before it") {
+  const Matrix weight = draws(96, 40, 5), moment = moment_of(96, 11);
+  for (const Grid grid : {Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0}) {
+    INFO(name_of(grid));
+    const double rounded = damped_loss(weight, round_linear(weight, grid), moment);
+    double before = damped_loss(weight, fit_linear(weight, moment, grid, {0}), moment);
+    CHECK(before < 0.7 * rounded);
+    for (const int sweeps : {1, 2, 8}) {
+      const double after = damped_loss(weight, fit_linear(weight, moment, grid, {sweeps}), moment);
+      CHECK(after <= before * (1 + 1e-9));
+      before = after;
+    }
+  }
+}
+
+TEST_CASE("quantised: inputs that are always zero do no harm") {
+  Matrix moment = moment_of(64, 2);
+  for (std::int64_t i = 0; i < 64; ++i) moment(i, 40) = moment(40, i) = 0;
+  const Matrix weight = draws(64, 8, 3);
+  const double error = tt::output_error(weight, expand_linear(fit_linear(weight, moment, Grid::q4_0)), moment);
+  CHECK(error < 0.2);
+  const Matrix none(64, 64);
+  const Matrix fitted = expand_linear(fit_linear(weight, none, Grid::q4_0));
+  CHECK(tt::squared_norm(tt::difference(weight, fitted)) < 0.1 * tt::squared_norm(weight));
+}
+
+TEST_CASE("quantised: a correction of rank k loses less, and all of the rank loses nothing") {
+  const Matrix weight = draws(64, 48, 8), fit = moment_of(64, 21), held = moment_of(64, 22);
+  double before = 1e300;
+  for (const std::int64_t rank : {0, 4, 16, 48}) {
+    const Corrected corrected = fit_corrected(weight, {fit, held}, Grid::q2_0, rank, unrounded);
+    CHECK(corrected.correction.left.columns == rank);
+    const double loss = tt::output_loss(weight, expand(corrected), held);
+    CHECK(loss < before);
+    before = loss;
+  }
+  CHECK(before < 1e-12 * tt::output_norm(weight, held));
+}

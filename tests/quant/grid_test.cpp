@@ -1,0 +1,118 @@
+#include "lib/quant/grid.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "lib/core/half.h"
+
+using namespace comera;
+using namespace comera::quant;
+
+namespace {
+
+std::vector<double> draws(std::size_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> normal;
+  std::vector<double> values(count);
+  for (double& value : values) value = normal(generator);
+  return values;
+}
+
+double loss_of(Grid grid, Step step, const std::vector<double>& values, const std::vector<double>& importance = {}) {
+  double loss = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double error = values[i] - level(grid, step, nearest(grid, step, values[i]));
+    loss += (importance.empty() ? 1 : importance[i]) * error * error;
+  }
+  return loss;
+}
+
+}  // namespace
+
+TEST_CASE("grid: every code comes back from its block as its level") {
+  for (const Grid grid : all_grids) {
+    INFO(name_of(grid));
+    const Step step{half_to_float(float_to_half(0.37f)), grid == Grid::q4_1 ? half_to_float(float_to_half(-1.3f)) : 0};
+    for (int from = 0; from < codes_of(grid); from += 7) {
+      std::vector<std::uint8_t> codes;
+      for (int i = 0; i < 32; ++i) codes.push_back(static_cast<std::uint8_t>((from + 3 * i) % codes_of(grid)));
+      std::vector<std::byte> bytes(static_cast<std::size_t>(block_bytes(grid)));
+      pack(grid, step, codes, bytes.data());
+      float values[32];
+      unpack(grid, bytes.data(), values);
+      for (int i = 0; i < 32; ++i) {
+        CHECK(values[i] == level(grid, step, codes[static_cast<std::size_t>(i)]));
+        CHECK(nearest(grid, step, values[i]) == codes[static_cast<std::size_t>(i)]);
+      }
+    }
+    CHECK(grid_named(name_of(grid)) == grid);
+  }
+  CHECK_FALSE(grid_named("q9_9"));
+}
+
+// tests/io/gguf_test.cpp compares more blocks with the package gguf.
+TEST_CASE("grid: blocks of q4_0, q4_1 and q8_0 are those of GGUF") {
+  std::byte bytes[34]{};
+  const std::uint16_t half = float_to_half(0.5f), least = float_to_half(-2.0f);
+  std::memcpy(bytes, &half, 2);
+  std::vector<float> values(32);
+  for (int i = 2; i < 34; ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  unpack(Grid::q4_0, bytes, values.data());
+  CHECK(values[0] == 0.5f * ((2 * 7 & 15) - 8));
+  CHECK(values[16] == 0.5f * ((2 * 7 >> 4) - 8));
+  unpack(Grid::q8_0, bytes, values.data());
+  CHECK(values[31] == 0.5f * static_cast<float>(static_cast<std::int8_t>(33 * 7)));
+  std::memcpy(bytes + 2, &least, 2);
+  unpack(Grid::q4_1, bytes, values.data());
+  CHECK(values[0] == 0.5f * (4 * 7 & 15) - 2.0f);
+}
+
+TEST_CASE("grid: a line is blocks of 32, the last of which may be short") {
+  CHECK(line_bytes(Grid::q4_0, 32) == 18);
+  CHECK(line_bytes(Grid::q4_0, 33) == 36);
+  CHECK(line_bytes(Grid::q3_0, 288) == 9 * 14);
+  CHECK(line_bytes(Grid::q2_0, 0) == 0);
+  std::vector<std::byte> bytes(20);
+  std::vector<std::uint8_t> codes(32, 3);
+  pack(Grid::q2_0, {2, 0}, codes, bytes.data());
+  pack(Grid::q2_0, {4, 0}, codes, bytes.data() + 10);
+  std::vector<float> line(35);
+  decode_line(Grid::q2_0, bytes, line);
+  CHECK(line[31] == 3);
+  CHECK(line[34] == 6);
+}
+
+TEST_CASE("grid: the best step loses no more than any step of a fine search") {
+  for (const Grid grid : all_grids) {
+    for (unsigned seed = 1; seed < 6; ++seed) {
+      INFO(name_of(grid) << " " << seed);
+      const std::vector<double> values = draws(32, seed);
+      std::vector<double> importance = draws(32, seed + 100);
+      for (double& one : importance) one = std::exp2(one / 2);  // those of a block in GPTQ lie within a few times
+      const double own = loss_of(grid, best_step(grid, values, importance), values, importance);
+      double least = 1e9;
+      for (int i = 1; i < 400; ++i)
+        for (int k = -40; k <= 40; ++k) {
+          const auto scale = static_cast<float>((k > 0 ? 0.01 : -0.01) * i * (grid == Grid::q8_0 ? 0.01 : 1));
+          if (grid != Grid::q4_1 && std::abs(k) != 1) continue;
+          const Step step = grid == Grid::q4_1 ? Step{std::abs(scale), 0.1f * static_cast<float>(k)} : Step{scale, 0};
+          least = std::min(least, loss_of(grid, step, values, importance));
+        }
+      CHECK(own <= 1.1 * least);
+    }
+  }
+}
+
+TEST_CASE("grid: zeros, one number and tiny numbers have steps") {
+  for (const Grid grid : all_grids) {
+    INFO(name_of(grid));
+    const std::vector<double> zeros(32), one{3.0}, tiny(32, 1e-12);
+    const Step none = best_step(grid, zeros);
+    CHECK(none.scale == 0);
+    const Step step = best_step(grid, one);
+    CHECK(level(grid, step, nearest(grid, step, 3.0)) == Approx(3).epsilon(0.01));
+    CHECK(std::isfinite(best_step(grid, tiny).scale));
+  }
+}
