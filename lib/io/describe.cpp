@@ -137,7 +137,7 @@ std::string form_name(const tt::Layout& layout, const std::string& between) {
 }
 
 std::string form_name(const ChainSpec& chain) {
-  const std::string form = form_name(chain.layout, chain.between);
+  std::string form = form_name(chain.layout, chain.between);
   if (!chain.base) return form;
   return quant::name_of(*chain.base) + (chain.layout.empty() ? "" : "+" + form);
 }

@@ -422,7 +422,7 @@ TEST_CASE("tensorize: more bytes give a smaller error, and the budget is never e
   kernels::ThreadPool pool(1);
   double before = 0;
   for (const double ratio : {1.2, 1.6, 2.2}) {
-    const std::string output = folder / ("r" + std::to_string(static_cast<int>(ratio * 10)));
+    const std::string output = folder / fmt::format("r{}", static_cast<int>(ratio * 10));
     Tensorizer tensorizer(settings_for(folder.path(), output, ratio), pool, nullptr);
     const Result result = tensorizer.run().at(0);
     CHECK(static_cast<double>(result.file_bytes) * ratio <= static_cast<double>(result.file_bytes_dense));

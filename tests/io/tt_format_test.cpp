@@ -91,9 +91,9 @@ TEST_CASE("tt format: a block of 100,000 chains is written and read in less than
   const double start = cpu_seconds();
   const Json config = config_of(block);
   const double written = cpu_seconds();
-  CHECK(written - start < second);
+  CHECK(written - start < second());
   const std::optional<ComeraBlock> read = parse_comera_block(config, "config.json");
-  CHECK(cpu_seconds() - written < second);
+  CHECK(cpu_seconds() - written < second());
   REQUIRE(read);
   REQUIRE(read->chains.size() == block.chains.size());
   for (std::size_t i = 0; i < block.chains.size(); i += 9'999) CHECK(read->chains[i].name == block.chains[i].name);

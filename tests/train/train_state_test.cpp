@@ -13,8 +13,8 @@ TEST_CASE("train state: the ranks of 100,000 chains are written and read in less
   const double start = cpu_seconds();
   const std::string text = state.to_json();
   const double written = cpu_seconds();
-  CHECK(written - start < second);
+  CHECK(written - start < second());
   const train::TrainState read = train::TrainState::from_json(text, "state.json");
-  CHECK(cpu_seconds() - written < second);
+  CHECK(cpu_seconds() - written < second());
   CHECK(read.rank_table == state.rank_table);
 }

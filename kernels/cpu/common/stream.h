@@ -9,18 +9,15 @@ namespace comera::kernels::COMERA_CPU {
 // cache lines before the writes.
 constexpr std::int64_t streamed_from = 2 << 20;  // floats
 
-// The whole cache lines of a row of `columns` floats. Empty if the vectors of the row are not aligned for non-temporal
-// stores. A line that is partly streamed and partly stored costs many times a plain store, so only whole lines are
-// streamed, for any vector width.
+// The whole cache lines of a row of `columns` floats that begins at a cache line; else empty. A line that is partly
+// streamed and partly stored costs many times a plain store. Rows that begin within a line were streamed 1.2 to 1.8
+// times slower than stored on an EPYC 7003.
 struct WholeLines {
   const float *first, *last;
 
   WholeLines(const float* row, std::int64_t columns) : first(row), last(row) {
-    constexpr std::uintptr_t line = 64, vector = F::width * sizeof(float);
-    const auto begin = reinterpret_cast<std::uintptr_t>(row);
-    if (begin % vector != 0) return;
-    first = row + (line - begin % line) % line / sizeof(float);
-    last = row + columns - (begin + static_cast<std::uintptr_t>(columns) * sizeof(float)) % line / sizeof(float);
+    constexpr std::int64_t line = 64 / sizeof(float);
+    if (reinterpret_cast<std::uintptr_t>(row) % 64 == 0) last = row + columns / line * line;
   }
   bool hold(const float* p) const { return p >= first && p + F::width <= last; }
 };

@@ -108,19 +108,20 @@ bool take_finished(LayerJob& job, std::size_t size, const WorkFolder& work) {
   return at.outcome.has_value();
 }
 
-void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, Evidence evidence, const io::ModelFolder& folder,
-               WorkFolder& work) {
+void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, const Evidence& evidence,
+               const io::ModelFolder& folder, WorkFolder& work) {
   const Candidate& candidate = job.candidate;
   const double start = wall_seconds();
   const io::ModelFolder::Entry& entry = *folder.find(candidate.tensor);
   const std::string weight_hash = hash_bytes(folder.file_of(entry).bytes(entry.tensor));
   const auto on_grid = [&](std::size_t size) { return job.sizes[size].plan.form == PlannedForm::grid; };
-  tt::Matrix weight = read_weight(folder, candidate);
   std::optional<LayerFactors> factors;
-  if (std::none_of(sizes.begin(), sizes.end(), on_grid))
-    factors.emplace(candidate, std::move(weight), evidence, largest_rank(job, sizes));
-  else if (!std::all_of(sizes.begin(), sizes.end(), on_grid))
-    factors.emplace(candidate, weight, evidence, largest_rank(job, sizes));
+  tt::Matrix alone;
+  if (std::all_of(sizes.begin(), sizes.end(), on_grid))
+    alone = read_weight(folder, candidate);
+  else
+    factors.emplace(candidate, read_weight(folder, candidate), evidence, largest_rank(job, sizes));
+  const tt::Matrix& weight = factors ? factors->weight() : alone;
   const double shared = (wall_seconds() - start) / static_cast<double>(sizes.size());
   for (const std::size_t size : sizes) {
     const double own = wall_seconds();

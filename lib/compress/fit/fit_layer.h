@@ -10,8 +10,8 @@ namespace comera::compress {
 bool take_finished(LayerJob& job, std::size_t size, const WorkFolder& work);
 
 // One factorisation for all of these sizes. No layer of `sizes` stays dense.
-void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, Evidence evidence, const io::ModelFolder& folder,
-               WorkFolder& work);
+void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, const Evidence& evidence,
+               const io::ModelFolder& folder, WorkFolder& work);
 
 // The stored weight as a matrix, [in x out] or the rows of a table; a chain of a linear layer as left [in x R] and
 // right [R x out].

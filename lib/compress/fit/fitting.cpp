@@ -138,7 +138,7 @@ class Fitting {
   }
 
   // Fits the layer at those of the sizes at which it is not fitted yet.
-  void fit(LayerJob& job, Sizes sizes, Evidence evidence) {
+  void fit(LayerJob& job, Sizes sizes, const Evidence& evidence) {
     std::vector<std::size_t> open, to_fit;
     for (std::size_t size = sizes.begin; size < sizes.end; ++size)
       if (!job.sizes[size].outcome) open.push_back(size);
@@ -147,7 +147,7 @@ class Fitting {
     const TaskProgress task(job.candidate.name);
     for (const std::size_t size : open)
       if (!take_finished(job, size, work_)) to_fit.push_back(size);
-    if (!to_fit.empty()) fit_layer(job, to_fit, std::move(evidence), inputs_.folder, work_);
+    if (!to_fit.empty()) fit_layer(job, to_fit, evidence, inputs_.folder, work_);
     task_.advance(std::ssize(open));
   }
 
