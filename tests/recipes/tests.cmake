@@ -22,3 +22,5 @@ add_test(NAME "recipes: longest_sequence" COMMAND bash ${CMAKE_SOURCE_DIR}/tests
 set_tests_properties("recipes: longest_sequence" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
 add_test(NAME "recipes: minilm" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/minilm.sh)
 set_tests_properties("recipes: minilm" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
+add_test(NAME "recipes: bits" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/bits.sh)
+set_tests_properties("recipes: bits" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# recipes/bits.sh: four rows for each number of bits, equal bytes for the budget, by a program that writes folders whose
+# size is known.
+. "$(dirname "$0")/../cli/expect.sh"
+
+mkdir -p data/text model && head -c 1000 /dev/zero >model/model.safetensors
+for ((i = 1; i <= 20; ++i)); do echo "line $i"; done >data/text/lines.txt
+cat >program <<'STUB'
+#!/usr/bin/env bash
+case $1 in
+  evaluate) echo '  "perplexity": 4.25,' ;;
+  tensorize)
+    echo "$@" >>"$calls"
+    while [ "$1" != -o ]; do shift; done
+    mkdir -p "$2" && head -c 300 /dev/zero >"$2/model.safetensors"
+    ;;
+esac
+STUB
+chmod +x program
+export COMERA_DATA=$PWD/data COMERA=$PWD/program MODEL=$PWD/model TEXT=$PWD/data/text/lines.txt calls=$PWD/calls
+BITS='4 3' run "$tests/../recipes/bits.sh" "$PWD/folder"
+expect_exit 0
+expect_out '^dense +- +1000 +4.250$'
+for method in nearest gptq comera budget; do
+  expect_out "^4 +$method +300 +4.250$"
+  expect_out "^3 +$method +300 +4.250$"
+done
+expect_equal "$(wc -l <folder/calibration.txt)" 16
+expect_equal "$(wc -l <folder/last.txt)" 4
+grep -q -- '--bits auto --budget 4396 ' calls || fail "the budget is the bytes of comera's folder"
+# What is there is not made again.
+BITS='4 3' run "$tests/../recipes/bits.sh" "$PWD/folder"
+expect_exit 0
+expect_equal "$(wc -l <calls)" 8
+finish
