@@ -12,8 +12,8 @@ add_link_options(${COMERA_FUZZ_FLAGS})
 include(Onnx)
 include(SentencePiece)
 file(GLOB_RECURSE readers CONFIGURE_DEPENDS lib/core/*.cpp lib/io/*.cpp)
-list(APPEND readers lib/tt/layout.cpp lib/tt/modes.cpp lib/compress/plan/plan.cpp lib/compress/plan/plan_file.cpp
-  lib/export/rewrite/onnx_graphs.cpp lib/export/rewrite/onnx_uses.cpp)
+list(APPEND readers lib/tt/layout.cpp lib/tt/modes.cpp lib/quant/grid.cpp lib/compress/plan/plan.cpp
+  lib/compress/plan/plan_file.cpp lib/export/rewrite/onnx_graphs.cpp lib/export/rewrite/onnx_uses.cpp)
 list(APPEND readers lib/layers/training/weight_form.cpp lib/layers/training/parameter.cpp lib/plan/slab.cpp
   lib/data/loader_state.cpp lib/train/rank_progress.cpp lib/train/train_state.cpp)
 foreach(stem config_reader decoder/decoder_config decoder/decoder_spec encoder/encoder_config encoder/encoder_spec forms
@@ -23,7 +23,7 @@ endforeach()
 foreach(stem byte_stream cut files format line_reader rows table text_reader)
   list(APPEND readers lib/data/files/${stem}.cpp)
 endforeach()
-foreach(stem clean_cut piece_trie sentencepiece sentencepiece_check tokenizer unicode wordpiece)
+foreach(stem clean_cut piece_trie sentencepiece sentencepiece_check sentencepiece_message tokenizer unicode wordpiece)
   list(APPEND readers lib/data/tokenizer/${stem}.cpp)
 endforeach()
 file(GLOB pipeline CONFIGURE_DEPENDS lib/data/tokenizer/pipeline/*.cpp)

@@ -88,7 +88,14 @@ void Tensorizer::make_plans() {
   plan_layers(jobs_, settings_, moments_ != nullptr);
   if (!goal.plan_file.empty()) {
     const double ratio = read_plan_file(read_file(goal.plan_file, io::largest_plan), goal.plan_file, jobs_);
-    for (LayerJob& job : jobs_) settle_exact_rows(job.sizes[0].plan, moments_.get());
+    for (LayerJob& job : jobs_) {
+      LayerPlan& plan = job.sizes[0].plan;
+      if (plan.form == PlannedForm::grid && plan.rank > 0 && (!moments_ || job.candidate.table))
+        fail_input("{}: layer {}: a correction of rank {} {}", goal.plan_file, printable(plan.name), plan.rank,
+                   job.candidate.table ? "is for linear layers; set the rank of a table to 0"
+                                       : "is fitted to text; add --calibrate");
+      settle_exact_rows(plan, moments_.get());
+    }
     return add_size(ratio);
   }
   for (LayerJob& job : jobs_) settle_exact_rows(*job.first, moments_.get());

@@ -93,4 +93,15 @@ Matrix WeightReader::table(const std::string& name, std::int64_t rows, std::int6
   return whole(*spec);
 }
 
+Matrix WeightReader::as_stored(const io::ChainSpec& spec) const {
+  Matrix weight = whole(spec);
+  return spec.table() || spec.conv1d ? weight : tt::transposed(weight);
+}
+
+io::StoredType WeightReader::dense_type(const io::ChainSpec& spec) const {
+  if (spec.base) return spec.dense_type;
+  const io::ModelFolder::Entry* first = folder_.find(spec.core_name(0));
+  return first ? first->tensor.type : io::StoredType::F32;
+}
+
 }  // namespace comera::exporting

@@ -47,6 +47,10 @@ class WeightReader {
   // [in, out] of a linear weight in any form, or [rows, columns] of a table.
   Matrix linear(const std::string& name, std::int64_t in, std::int64_t out) const;
   Matrix table(const std::string& name, std::int64_t rows, std::int64_t columns) const;
+  // A weight of the folder that is stored as a chain, multiplied out: in the order of its dense tensor, and the type
+  // that this tensor gets.
+  Matrix as_stored(const io::ChainSpec& spec) const;
+  io::StoredType dense_type(const io::ChainSpec& spec) const;
 
  private:
   void number_chains();

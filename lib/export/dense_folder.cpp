@@ -23,22 +23,9 @@ std::vector<io::TensorToWrite> tensors_of(const io::ModelFolder& folder, const W
   for (const io::ModelFolder::Entry& entry : folder.entries())
     if (!parts.contains(entry.tensor.name))
       tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape});
-  for (const io::ChainSpec& chain : weights.block().chains) {
-    const io::ModelFolder::Entry* first = folder.find(chain.core_name(0));
-    tensors.push_back({chain.weight_name(),
-                       chain.base ? chain.dense_type
-                       : first    ? first->tensor.type
-                                  : io::StoredType::F32,
-                       chain.shape});
-  }
+  for (const io::ChainSpec& chain : weights.block().chains)
+    tensors.push_back({chain.weight_name(), weights.dense_type(chain), chain.shape});
   return tensors;
-}
-
-// In the orientation of the file.
-Matrix dense_weight(const WeightReader& weights, const io::ChainSpec& spec) {
-  if (spec.table()) return weights.table(spec.name, spec.rows(), spec.columns());
-  Matrix weight = weights.linear(spec.name, spec.rows(), spec.columns());
-  return spec.conv1d ? weight : tt::transposed(weight);
 }
 
 }  // namespace
@@ -99,7 +86,7 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& targ
       const auto bytes = folder.file_of(*entry).bytes(entry->tensor);
       return sink.bytes(bytes.data(), bytes.size());
     }
-    sink.floats(dense_weight(weights, *chains.at(tensor.name)).values);
+    sink.floats(weights.as_stored(*chains.at(tensor.name)).values);
   });
   io::CopiedFiles others = io::copy_side_files(folder.path(), making.temporary(), io::CopyLayout::same);
   write_file_atomic(join_path(place, "config.json"), dense_config(folder));

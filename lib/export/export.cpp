@@ -132,8 +132,8 @@ void finish(AtomicFolder& made, const Target& target) {
 }
 
 void check_target(const Target& target) {
-  if (target.is_file()) io::remove_half_onnx(target.path);
-  if (target.is_file() && !target.force) io::require_free_data("export", target.path);
+  if (target.is_onnx()) io::remove_half_onnx(target.path);
+  if (target.is_onnx() && !target.force) io::require_free_data("export", target.path);
   if (!path_exists(target.path)) return;
   const bool folder = is_folder(target.path);
   if (folder) refuse_locked(Folder(target.path));

@@ -28,12 +28,14 @@ struct Exported {
   std::optional<Difference> difference = {};
 };
 
-// The target of the graph. "<..>.onnx" is a file; any other path is a folder with model.onnx, config.json and the
-// tokenizer's files.
+// The target of an export. "<..>.onnx" and "<..>.gguf" are files. Any other path is a folder, with the model,
+// config.json and the tokenizer's files.
 struct Target {
   std::string path;
   bool force = false;  // replace an existing target
-  bool is_file() const { return path.ends_with(".onnx"); }
+  bool is_onnx() const { return path.ends_with(".onnx"); }
+  bool is_gguf() const { return path.ends_with(".gguf"); }
+  bool is_file() const { return is_onnx() || is_gguf(); }
 };
 // InputError if the target exists. With force, only if it is a folder that holds no model, or if a run is writing to
 // it.

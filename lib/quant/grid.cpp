@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "lib/core/error.h"
 #include "lib/core/half.h"
 
 namespace comera::quant {
@@ -34,6 +35,30 @@ float half_at(const std::byte* bytes) {
   std::uint16_t bits = 0;
   std::memcpy(&bits, bytes, sizeof bits);
   return half_to_float(bits);
+}
+
+struct Block {
+  Step step;
+  std::array<int, block> codes{};
+};
+
+Block read_block(Grid grid, const std::byte* bytes) {
+  Block result{{half_at(bytes), 0}};
+  const std::byte* rest = bytes + 2;
+  if (grid == Grid::q4_1) result.step.least = half_at(rest), rest += 2;
+  for (std::size_t i = 0; i < result.codes.size(); ++i) {
+    const auto at = [&](std::size_t place) { return static_cast<unsigned>(rest[place]); };
+    int code = 0;
+    switch (grid) {
+      case Grid::q8_0: code = static_cast<std::int8_t>(at(i)) + 127; break;
+      case Grid::q4_1:
+      case Grid::q4_0: code = static_cast<int>(at(i % 16) >> (i < 16 ? 0 : 4) & 15U); break;
+      case Grid::q3_0: code = static_cast<int>((at(8 + i / 8) >> (i % 8) & 1U) << 2); [[fallthrough]];
+      case Grid::q2_0: code |= static_cast<int>(at(i / 4) >> (2 * (i % 4)) & 3U); break;
+    }
+    result.codes[i] = code;
+  }
+  return result;
 }
 
 double loss_of(Grid grid, Step step, std::span<const double> values, std::span<const double> importance) {
@@ -137,21 +162,19 @@ void pack(Grid grid, Step step, std::span<const std::uint8_t> codes, std::byte* 
 }
 
 void unpack(Grid grid, const std::byte* bytes, float* values) {
-  Step step{half_at(bytes), 0};
-  const std::byte* rest = bytes + 2;
-  if (grid == Grid::q4_1) step.least = half_at(rest), rest += 2;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(block); ++i) {
-    const auto at = [&](std::size_t place) { return static_cast<unsigned>(rest[place]); };
-    int code = 0;
-    switch (grid) {
-      case Grid::q8_0: code = static_cast<std::int8_t>(at(i)) + 127; break;
-      case Grid::q4_1:
-      case Grid::q4_0: code = static_cast<int>(at(i % 16) >> (i < 16 ? 0 : 4) & 15U); break;
-      case Grid::q3_0: code = static_cast<int>((at(8 + i / 8) >> (i % 8) & 1U) << 2); [[fallthrough]];
-      case Grid::q2_0: code |= static_cast<int>(at(i / 4) >> (2 * (i % 4)) & 3U); break;
-    }
-    values[i] = level(grid, step, code);
-  }
+  const Block read = read_block(grid, bytes);
+  for (std::size_t i = 0; i < read.codes.size(); ++i) values[i] = level(grid, read.step, read.codes[i]);
+}
+
+void widen(Grid grid, const std::byte* bytes, std::byte* q4_0) {
+  COMERA_CHECK(grid == Grid::q3_0 || grid == Grid::q2_0);
+  const Block narrow = read_block(grid, bytes);
+  const Step step{rounded(narrow.step.scale / 2), 0};
+  // d (c - z) = (d / 2) (c' - 8)
+  const int shift = 8 - static_cast<int>(2 * facts_of(grid).zero);
+  std::array<std::uint8_t, block> codes{};
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(2 * narrow.codes[i] + shift);
+  pack(Grid::q4_0, step, codes, q4_0);
 }
 
 void decode_line(Grid grid, std::span<const std::byte> bytes, std::span<float> values) {

@@ -51,6 +51,10 @@ Step best_step(Grid grid, std::span<const double> values, std::span<const double
 void pack(Grid grid, Step step, std::span<const std::uint8_t> codes, std::byte* bytes);
 void unpack(Grid grid, const std::byte* bytes, float* values);  // 32 numbers
 
+// A block of q3_0 or q2_0 as a block of q4_0 with the same numbers: its levels are odd multiples of half its scale.
+// Scales below 2^-13 may lose their last bit.
+void widen(Grid grid, const std::byte* bytes, std::byte* q4_0);
+
 // A line of numbers.
 void decode_line(Grid grid, std::span<const std::byte> bytes, std::span<float> values);
 

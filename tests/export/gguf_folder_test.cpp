@@ -1,10 +1,9 @@
-#include "lib/export/gguf_folder.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "lib/core/error.h"
+#include "lib/export/gguf/folder_of_gguf.h"
 #include "lib/io/model_folder.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/io/gguf_bytes.h"

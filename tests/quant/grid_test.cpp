@@ -116,3 +116,20 @@ TEST_CASE("grid: zeros, one number and tiny numbers have steps") {
     CHECK(std::isfinite(best_step(grid, tiny).scale));
   }
 }
+
+TEST_CASE("grid: 2 and 3 bits have the same numbers in q4_0") {
+  for (const Grid grid : {Grid::q3_0, Grid::q2_0})
+    for (const float scale : {0.37f, -1.5f, 0x1p-13f}) {
+      const Step step{half_to_float(float_to_half(scale)), 0};
+      std::vector<std::uint8_t> codes;
+      for (int i = 0; i < 32; ++i) codes.push_back(static_cast<std::uint8_t>(5 * i % codes_of(grid)));
+      std::vector<std::byte> narrow(static_cast<std::size_t>(block_bytes(grid))),
+          wide(static_cast<std::size_t>(block_bytes(Grid::q4_0)));
+      pack(grid, step, codes, narrow.data());
+      widen(grid, narrow.data(), wide.data());
+      float wanted[32], found[32];
+      unpack(grid, narrow.data(), wanted);
+      unpack(Grid::q4_0, wide.data(), found);
+      for (int i = 0; i < 32; ++i) CHECK(found[i] == wanted[i]);
+    }
+}

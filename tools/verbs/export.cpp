@@ -9,9 +9,9 @@
 #include "lib/core/terminal/log.h"
 #include "lib/engine/weights_file.h"
 #include "lib/export/dense_folder.h"
-#include "lib/export/gguf_folder.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/output/json.h"
+#include "tools/export_gguf.h"
 #include "tools/machine.h"
 #include "tools/verbs.h"
 
@@ -91,14 +91,6 @@ std::unique_ptr<engine::Engine> open_engine(const plan::Machine& machine, const 
   return engine;
 }
 
-void refuse_onnx_words(const OptionValues& values) {
-  if (values.given("form") && values.text("form") != "dense")
-    fail_input("[export] --to safetensors writes dense weights; use --form dense, or copy {} itself to keep its {}",
-               values.positionals()[0], values.text("form"));
-  for (const char* name : {"opset", "dtype", "with-past"})
-    if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to safetensors", name);
-}
-
 // The model with its chains, for the comparison with its dense form. If comera cannot run it, `reason` is the cause.
 struct Runnable {
   std::optional<models::ModelSpec> spec;
@@ -141,9 +133,7 @@ void print_dense(const OptionValues& values, const std::string& source, const ex
 }
 
 int export_dense(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
-  refuse_onnx_words(values);
-  if (target.is_file())
-    fail_input("[export] {}: --to safetensors writes a folder; use a name without .onnx", target.path);
+  refuse_onnx_words(values, target);
   std::optional<exporting::Difference> difference;
   if (values.flag("dry-run")) {
     print_dense(values, folder.path(), exporting::plan_dense_folder(folder), difference);
@@ -166,53 +156,18 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
   return 0;
 }
 
-void print_gguf(const OptionValues& values, const exporting::GgufFolder& made) {
-  const std::string& source = values.positionals()[0];
-  if (!made.without_tokenizer.empty()) log_warning("[export] the folder has no tokenizer: {}", made.without_tokenizer);
-  if (values.flag("json")) {
-    report::Json json = report::document("export");
-    json["model"] = source;
-    json["output"] = values.text("output");
-    json["bytes"] = made.bytes;
-    json["bytes_source"] = made.bytes_source;
-    json["quantised"] = made.quantised;
-    json["tokenizer"] = made.without_tokenizer.empty();
-    return print_out(report::dump(json) + "\n");
-  }
-  print_out(report::wrap_for_stdout(fmt::format("{}  safetensors  {} quantised tensors in fp32  {}, the source {}\n",
-                                                values.text("output"), made.quantised, format_bytes(made.bytes),
-                                                format_bytes(made.bytes_source))));
-}
-
-int export_gguf(const OptionValues& values, const exporting::Target& target) {
-  const std::string& source = values.positionals()[0];
-  if (values.text("to") != "safetensors")
-    fail_input("[export] {}: is a GGUF file; make a folder of it first: comera export {} -o DIR --to safetensors",
-               source, source);
-  refuse_onnx_words(values);
-  if (target.is_file())
-    fail_input("[export] {}: --to safetensors writes a folder; use a name without .onnx", target.path);
-  const io::GgufFile file(source);
-  if (values.flag("dry-run")) {
-    print_gguf(values, exporting::plan_gguf_folder(file));
-    return 0;
-  }
-  exporting::check_target(target);
-  print_gguf(values, exporting::write_gguf_folder(file, target));
-  return 0;
-}
-
 }  // namespace
 
 OptionTable export_table() {
   OptionTable table("export",
-                    "write a model for other programs: ONNX of standard operators, checked against the model");
+                    "write a model for other programs: ONNX of standard operators, a dense folder, or GGUF; what is "
+                    "written is checked against the model");
   table.positional({.name = "MODEL", .help = "a run folder, a model folder, or a GGUF file (--to safetensors)"});
   table.add(
       {{.name = "output",
         .type = OptionType::path,
         .group = "Output",
-        .help = "a folder, or a file that ends in .onnx",
+        .help = "a folder, or a file that ends in .onnx or .gguf",
         .metavar = "PATH",
         .short_name = 'o',
         .in_config = false,
@@ -244,8 +199,9 @@ OptionTable export_table() {
         .type = OptionType::choice,
         .default_text = "onnx",
         .group = "Output",
-        .help = "safetensors: a plain Hugging Face folder, every weight dense and in its stored type (--form dense)",
-        .choices = {"onnx", "safetensors"},
+        .help = "safetensors: a plain Hugging Face folder, every weight dense and in its stored type (--form dense); "
+                "gguf: a file for llama.cpp, in which weights on grids stay as they are",
+        .choices = {"onnx", "safetensors", "gguf"},
         .synonyms = {"format", "target"}},
        {.name = "force",
         .type = OptionType::flag,
@@ -261,15 +217,19 @@ OptionTable export_table() {
   table.add(machine_options()).add(common_options()).synonyms({"save", "onnx", "to-onnx"});
   table.common({"output", "to", "form", "dtype", "opset", "with-past", "force", "dry-run", "json", "threads"});
   return table.example("comera export run -o run-onnx")
-      .example("comera export run -o run.onnx --form factors --dtype fp16");
+      .example("comera export run -o run.onnx --form factors --dtype fp16")
+      .example("comera export four-bits -o model.gguf");
 }
 
 int run_export(const OptionValues& values) {
-  if (!values.has("output")) fail_input("[export] -o is missing: name a folder, or a file that ends in .onnx");
+  if (!values.has("output")) fail_input("[export] -o is missing: name a folder, or a file that ends in .onnx or .gguf");
   const exporting::Target target{values.text("output"), values.flag("force")};
-  if (io::is_gguf_file(values.positionals()[0])) return export_gguf(values, target);
+  if (io::is_gguf_file(values.positionals()[0])) return export_from_gguf(values, target);
   const io::ModelFolder folder(values.positionals()[0]);
   if (values.text("to") == "safetensors") return export_dense(values, folder, target);
+  if (values.text("to") == "gguf" || (target.is_gguf() && !values.given("to")))
+    return export_to_gguf(values, folder, target);
+  if (target.is_gguf()) fail_input("[export] {}: an ONNX file ends in .onnx", target.path);
   const ExportOptions options = options_of(values);
   if (!folder.has_config())
     fail_input("[export] {}: has no config.json; name a run folder or a model folder", folder.path());

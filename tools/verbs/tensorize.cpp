@@ -94,6 +94,9 @@ compress::Settings settings_of(const OptionValues& values) {
   if (!settings.grids.empty() && settings.form != PlannedForm::automatic)
     fail_input("[tensorize] --bits {}: weights on grids have no --form; give a form to some layers with --layer",
                values.text("bits"));
+  if (!settings.grids.empty() && values.given("rank") && !values.has("calibrate"))
+    fail_input("[tensorize] --rank with --bits {}: corrections are fitted to text; add --calibrate TEXT",
+               values.text("bits"));
   if (values.has("order")) settings.order = static_cast<int>(values.integer("order"));
   settings.choice = {values.list("include"), values.list("exclude")};
   for (const std::string& rule : values.list("layer")) settings.rules.push_back(compress::parse_layer_rule(rule));

@@ -1,19 +1,16 @@
 #include "lib/data/tokenizer/sentencepiece_check.h"
 
-#include <google/protobuf/io/coded_stream.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "lib/core/error.h"
+#include "lib/data/tokenizer/sentencepiece_message.h"
 #include "lib/data/tokenizer/unicode.h"
 
 namespace comera::data {
 namespace {
-
-using google::protobuf::io::CodedInputStream;
 
 constexpr std::size_t largest_map = 4 << 20;  // SentencePiece's own maps have 0.3 MB
 constexpr std::size_t longest_text = 1024;    // longest replacement of one character
@@ -119,52 +116,6 @@ class Trie {
   std::vector<std::int8_t> matches_;  // by place
 };
 
-// Calls `take(number, value)` for the length-delimited fields of a message. Returns false if the bytes are no message.
-template <class Take>
-bool each_field(std::string_view message, const Take& take) {
-  CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(message.data()), static_cast<int>(message.size()));
-  for (std::uint32_t tag = 0, length = 0; (tag = stream.ReadTag()) != 0;) {
-    std::uint64_t number = 0;
-    switch (tag & 7) {
-      case 0:
-        if (!stream.ReadVarint64(&number)) return false;
-        break;
-      case 1:
-        if (!stream.Skip(8)) return false;
-        break;
-      case 2: {
-        if (!stream.ReadVarint32(&length)) return false;
-        const auto at = static_cast<std::size_t>(stream.CurrentPosition());
-        if (length > message.size() - at || !stream.Skip(static_cast<int>(length))) return false;
-        take(static_cast<int>(tag >> 3), message.substr(at, length));
-        break;
-      }
-      case 5:
-        if (!stream.Skip(4)) return false;
-        break;
-      default: return false;  // these messages contain no groups
-    }
-  }
-  return stream.ConsumedEntireMessage();
-}
-
-// True if a piece has the type USER_DEFINED.
-bool is_user_defined(std::string_view piece) {
-  CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(piece.data()), static_cast<int>(piece.size()));
-  std::uint64_t type = 1, other = 0;
-  for (std::uint32_t tag = 0, length = 0; (tag = stream.ReadTag()) != 0;) {
-    const bool read = tag == (3 << 3)  ? stream.ReadVarint64(&type)
-                      : (tag & 7) == 0 ? stream.ReadVarint64(&other)
-                      : (tag & 7) == 1 ? stream.Skip(8)
-                      : (tag & 7) == 2 ? stream.ReadVarint32(&length) && length <= piece.size() &&
-                                             stream.Skip(static_cast<int>(length))
-                      : (tag & 7) == 5 ? stream.Skip(4)
-                                       : false;
-    if (!read) return false;
-  }
-  return type == 4;
-}
-
 void check_nesting(std::vector<std::string_view> pieces, const std::string& name) {
   std::sort(pieces.begin(), pieces.end());
   std::vector<std::string_view> open;  // each one is a prefix of the next
@@ -197,15 +148,20 @@ void check_sentencepiece(std::string_view model, const std::string& name) {
   std::vector<std::string_view> added;
   // Fields of ModelProto: pieces 1 {piece 1, type 3}, normalizer_spec 3 and denormalizer_spec 5 {precompiled_charsmap
   // 2}.
-  each_field(model, [&](int field, std::string_view value) {
-    if (field == 3 || field == 5)
-      each_field(value, [&](int inner, std::string_view map) {
-        if (inner == 2) check_charsmap(map, name);
+  each_field(model, [&](const MessageField& field) {
+    if (field.number == 3 || field.number == 5)
+      each_field(field.text, [&](const MessageField& inner) {
+        if (inner.number == 2) check_charsmap(inner.text, name);
       });
-    if (field == 1 && is_user_defined(value))
-      each_field(value, [&](int inner, std::string_view text) {
-        if (inner == 1) added.push_back(text);
+    if (field.number == 1) {
+      std::string_view text;
+      bool by_hand = false;
+      each_field(field.text, [&](const MessageField& inner) {
+        if (inner.number == 1) text = inner.text;
+        if (inner.number == 3) by_hand = inner.bits == static_cast<std::uint64_t>(PieceType::user_defined);
       });
+      if (by_hand) added.push_back(text);
+    }
   });
   check_nesting(std::move(added), name);
 }

@@ -52,6 +52,15 @@ run "$COMERA" tensorize bert --plan broken.json -o no
 expect_exit 2
 expect_err "there is no grid 'q9_9'"
 
+# Corrections need text.
+sed 's/"form": "grid"/"form": "grid", "rank": 5/; /"rank": 0/d' plan.json >ranked.json
+run "$COMERA" tensorize bert --plan ranked.json -o no
+expect_exit 2
+expect_err 'a correction of rank 5 is fitted to text; add --calibrate'
+run "$COMERA" tensorize bert --bits 4 --rank 8 -o no
+expect_exit 2
+expect_err 'corrections are fitted to text'
+
 # A changed byte of a line is found.
 python3 - <<'PY'
 import json, struct

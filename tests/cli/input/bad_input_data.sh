@@ -71,9 +71,9 @@ printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' >bad.txt
 refuses 'bad\.txt: holds no \[MASK\], which the mlm task' --task mlm --data corpus.txt --tokenizer bad.txt
 : >bad.txt
 refuses 'bad\.txt: is empty; a vocab\.txt holds one piece per line' "${columns[@]}" --data train.tsv --tokenizer bad.txt
-refuses 'missing\.txt: there is no such file; name a vocab\.txt' "${columns[@]}" --data train.tsv \
+refuses 'missing\.txt: there is no such file; name a tokenizer\.json, a vocab\.txt' "${columns[@]}" --data train.tsv \
   --tokenizer missing.txt
-refuses 'folder: this folder holds none of vocab\.txt.*; name one with --tokenizer' "${columns[@]}" --data train.tsv \
+refuses 'folder: this folder holds none of tokenizer\.json, vocab\.txt.*; name one with --tokenizer' "${columns[@]}" --data train.tsv \
   --tokenizer folder
 cp zeros.tsv zeros.model
 refuses 'zeros\.model: is not a SentencePiece model' "${columns[@]}" --data train.tsv --tokenizer zeros.model

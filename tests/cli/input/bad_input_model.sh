@@ -96,7 +96,7 @@ refused 'config["comera"]["version"] = 99' 'comera: version 99 is not one this p
 run "$COMERA" evaluate nowhere --data dev.tsv
 expect_refused 'nowhere: no such folder; name a model folder or a run folder'
 run "$COMERA" evaluate run/checkpoints/step-00000004 --data dev.tsv
-expect_refused 'this folder holds none of vocab\.txt.*; name one with --tokenizer'
+expect_refused 'this folder holds none of tokenizer\.json, vocab\.txt.*; name one with --tokenizer'
 
 # Sizes on the command line.
 sizes() {

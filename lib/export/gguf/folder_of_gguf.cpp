@@ -1,4 +1,4 @@
-#include "lib/export/gguf_folder.h"
+#include "lib/export/gguf/folder_of_gguf.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,23 +10,13 @@
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/export/dense_folder.h"
+#include "lib/export/gguf/gguf_names.h"
+#include "lib/export/gguf/gguf_splits.h"
 
 namespace comera::exporting {
 namespace {
 
-struct Name {
-  const char *gguf, *hugging_face;
-};
-constexpr Name outer[] = {{"token_embd.weight", "model.embed_tokens.weight"},
-                          {"output_norm.weight", "model.norm.weight"},
-                          {"output.weight", "lm_head.weight"}};
-constexpr Name inner[] = {{"attn_norm", "input_layernorm"}, {"ffn_norm", "post_attention_layernorm"},
-                          {"attn_q", "self_attn.q_proj"},   {"attn_k", "self_attn.k_proj"},
-                          {"attn_v", "self_attn.v_proj"},   {"attn_output", "self_attn.o_proj"},
-                          {"ffn_gate", "mlp.gate_proj"},    {"ffn_up", "mlp.up_proj"},
-                          {"ffn_down", "mlp.down_proj"}};
-
-// A tensor of the folder and its source. Rows of q and k are in pairs: row 2 j + k of a head is row k d / 2 + j.
+// A tensor of the folder and its source. Rows of q and k are in pairs (gguf_names.h).
 struct Source {
   const io::GgufTensor* tensor = nullptr;
   std::int64_t paired_heads = 0;
@@ -60,30 +50,14 @@ class Names {
   }
 
   std::pair<std::string, Source> source_of(const io::GgufTensor& tensor) const {
-    for (const Name& name : outer)
-      if (tensor.name == name.gguf) return {name.hugging_face, {&tensor}};
-    std::int64_t layer = 0;
-    const std::string_view text = tensor.name;
-    if (!text.starts_with("blk.")) fail_unknown(tensor);
-    const auto [end, error] = std::from_chars(text.data() + 4, text.data() + text.size(), layer);
-    if (error != std::errc() || end == text.data() + text.size() || *end != '.') fail_unknown(tensor);
-    const std::string_view rest = text.substr(static_cast<std::size_t>(end + 1 - text.data()));
-    const std::size_t dot = rest.find('.');
-    const std::string_view part = rest.substr(0, dot), kind = dot == rest.npos ? "" : rest.substr(dot + 1);
-    if (kind != "weight" && kind != "bias") fail_unknown(tensor);
-    for (const Name& name : inner)
-      if (part == name.gguf)
-        return {fmt::format("model.layers.{}.{}.{}", layer, name.hugging_face, kind), paired(tensor, part)};
-    fail_unknown(tensor);
-  }
-
-  Source paired(const io::GgufTensor& tensor, std::string_view part) const {
-    const std::int64_t heads = part == "attn_q" ? heads_ : part == "attn_k" ? key_heads_ : 0;
+    const auto name = hugging_face_name(tensor.name);
+    if (!name) fail_unknown(tensor);
+    const std::int64_t heads = is_query(tensor.name) ? heads_ : is_key(tensor.name) ? key_heads_ : 0;
     const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
     if (heads > 0 && rows % (2 * heads) != 0)
       fail_input("{}: tensor {}: {} rows do not divide into {} heads of an even size", file_.path(),
                  printable(tensor.name), rows, heads);
-    return {&tensor, heads};
+    return {*name, {&tensor, heads}};
   }
 
   const io::GgufFile& file_;
@@ -133,11 +107,7 @@ void fill(const io::GgufFile& file, const Source& source, io::TensorSink& sink) 
   const bool vector = tensor.shape.size() < 2;
   const std::int64_t rows = vector ? tensor.elements() : tensor.rows();
   const std::int64_t size = source.paired_heads > 0 ? rows / source.paired_heads : 0;  // of a head
-  const auto at = [&](std::int64_t row) {
-    if (size == 0) return row;
-    const std::int64_t in_head = row % size;
-    return row - in_head + in_head % (size / 2) * 2 + in_head / (size / 2);
-  };
+  const auto at = [&](std::int64_t row) { return size == 0 ? row : paired_row(row, size); };
   std::vector<float> row(static_cast<std::size_t>(tensor.columns()));
   if (vector) {
     file.read_row(tensor, 0, row);
@@ -180,18 +150,10 @@ void require_utf8(const io::GgufFile& file, const char* key) {
     fail_input("{}: item {} of {} is no UTF-8 text; the file is damaged", file.path(), bad - texts.begin(), key);
 }
 
-io::Json byte_level(bool splits) {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", splits}};
-}
-
-// Splits of the texts before BPE, by the name that llama.cpp gives to them.
-io::Json pre_tokenizer(const io::GgufFile& file) {
+Split split_of(const io::GgufFile& file) {
   const std::string kind = file.has("tokenizer.ggml.pre") ? file.text("tokenizer.ggml.pre") : "default";
-  if (kind == "gpt-2") return byte_level(true);
-  if (kind == "smollm")
-    return {{"type", "Sequence"},
-            {"pretokenizers", io::Json::array({{{"type", "Digits"}, {"individual_digits", true}}, byte_level(true)})}};
-  fail_input("{}: texts are split as \"{}\"; gpt-2 and smollm are known", file.path(), printable(kind));
+  if (std::optional<Split> split = split_named(kind)) return *std::move(split);
+  fail_input("{}: texts are split as \"{}\"; {} are known", file.path(), printable(kind), known_splits());
 }
 
 }  // namespace
@@ -251,25 +213,27 @@ io::Json gguf_tokenizer(const io::GgufFile& file) {
   }
   if (vocabulary.size() != tokens.size())
     fail_input("{}: two tokens have the same text; the file is damaged", file.path());
-  return {{"version", "1.0"},
-          {"truncation", nullptr},
-          {"padding", nullptr},
-          {"added_tokens", added},
-          {"normalizer", nullptr},
-          {"pre_tokenizer", pre_tokenizer(file)},
-          {"post_processor", nullptr},
-          {"decoder", byte_level(true)},
-          {"model",
-           {{"type", "BPE"},
-            {"dropout", nullptr},
-            {"unk_token", nullptr},
-            {"continuing_subword_prefix", nullptr},
-            {"end_of_word_suffix", nullptr},
-            {"fuse_unk", false},
-            {"byte_fallback", false},
-            {"ignore_merges", false},
-            {"vocab", vocabulary},
-            {"merges", file.texts("tokenizer.ggml.merges")}}}};
+  const Split split = split_of(file);
+  return {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", added},
+      {"normalizer", split.normalizer},
+      {"pre_tokenizer", split.pre_tokenizer},
+      {"post_processor", nullptr},
+      {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}},
+      {"model",
+       {{"type", "BPE"},
+        {"dropout", nullptr},
+        {"unk_token", nullptr},
+        {"continuing_subword_prefix", nullptr},
+        {"end_of_word_suffix", nullptr},
+        {"fuse_unk", false},
+        {"byte_fallback", false},
+        {"ignore_merges", split.ignore_merges},
+        {"vocab", vocabulary},
+        {"merges", file.texts("tokenizer.ggml.merges")}}}};
 }
 
 io::Json gguf_tokenizer_config(const io::GgufFile& file) {

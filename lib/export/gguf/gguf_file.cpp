@@ -1,0 +1,323 @@
+#include "lib/export/gguf/gguf_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "lib/core/error.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
+#include "lib/export/chains.h"
+#include "lib/export/gguf/gguf_names.h"
+#include "lib/export/gguf/gguf_tokens.h"
+#include "lib/io/chain_parts.h"
+#include "lib/io/gguf/gguf.h"
+#include "lib/quant/grid.h"
+
+namespace comera::exporting {
+namespace {
+
+using io::GgufType;
+using quant::Grid;
+
+// The numbers of general.file_type.
+enum FileType : std::uint32_t { all_f32 = 0, mostly_f16 = 1, mostly_q4_0 = 2, mostly_q4_1 = 3, mostly_q8_0 = 7 };
+
+// A tensor of the file and what it is made of.
+struct Weight {
+  std::string name;                      // Hugging Face's, of the dense tensor
+  const io::ChainSpec* chain = nullptr;  // null: stored dense
+  std::int64_t head_rows = 0;            // rows of a head of q or k; else 0
+  bool grid_alone = false;               // the numbers on the grid, without a correction
+  io::GgufTensorToWrite tensor = {};
+
+  std::int64_t rows() const { return tensor.shape.size() < 2 ? 1 : tensor.shape[0]; }
+  std::int64_t columns() const { return tensor.shape.back(); }
+  // The row of the folder's weight that is row `row` of the file.
+  std::int64_t source_row(std::int64_t row) const { return head_rows > 0 ? unpaired_row(row, head_rows) : row; }
+};
+
+GgufType type_of(Grid grid) {
+  if (grid == Grid::q8_0) return GgufType::Q8_0;
+  return grid == Grid::q4_1 ? GgufType::Q4_1 : GgufType::Q4_0;
+}
+
+bool is_own(Grid grid) { return grid == Grid::q3_0 || grid == Grid::q2_0; }
+
+class Plan {
+ public:
+  Plan(const io::ModelFolder& folder, const models::DecoderSpec& spec, const GgufOptions& options, const Target& target)
+      : folder_(folder), spec_(spec), options_(options), weights_(folder) {
+    add_weights();
+    add_keys();
+    for (const Weight& weight : list_) tensors_.push_back(weight.tensor);
+    wrote_.bytes = io::gguf_bytes(keys_, tensors_);
+    wrote_.bytes_source = folder.bytes();
+    wrote_.tensors = std::ssize(tensors_);
+    add_corrections();
+    if (!corrections_.empty()) {
+      wrote_.adapter = target.path.substr(0, target.path.size() - std::string(".gguf").size()) + ".lora.gguf";
+      wrote_.bytes_adapter = io::gguf_bytes(adapter_keys(), corrections_);
+    }
+  }
+
+  const GgufWrote& wrote() const { return wrote_; }
+
+  void write(FileWriter& writer) const {
+    TaskProgress task("writing tensors", std::ssize(list_));
+    io::write_gguf(writer, keys_, tensors_, [&](const io::GgufTensorToWrite& tensor, io::GgufSink& sink) {
+      check_stop();
+      task.advance();
+      fill(*by_name_.at(tensor.name), sink);
+    });
+  }
+
+  void write_adapter(FileWriter& writer) const {
+    io::write_gguf(writer, adapter_keys(), corrections_, [&](const io::GgufTensorToWrite& tensor, io::GgufSink& sink) {
+      check_stop();
+      fill_factor(tensor, sink);
+    });
+  }
+
+  // Reads the finished file and compares every number.
+  void check(const std::string& path) const {
+    const io::GgufFile file(path);
+    TaskProgress task("checking tensors", std::ssize(list_));
+    for (const Weight& weight : list_) {
+      check_stop();
+      compare(weight, file);
+      task.advance();
+    }
+  }
+
+ private:
+  void add_weights() {
+    std::set<std::string> parts;
+    for (const io::ChainSpec& chain : weights_.block().chains) {
+      for (io::ChainPart& part : io::parts_of(chain)) parts.insert(std::move(part.name));
+      add_chain(chain);
+    }
+    for (const io::ModelFolder::Entry& entry : folder_.entries()) {
+      const io::StoredTensor& tensor = entry.tensor;
+      if (parts.contains(tensor.name) || tensor.name.ends_with("rotary_emb.inv_freq")) continue;
+      if (spec_.tied && tensor.name == "lm_head.weight") continue;
+      add({tensor.name}, dense_type(tensor.type, tensor.shape), tensor.shape);
+    }
+    for (const Weight& weight : list_) by_name_[weight.tensor.name] = &weight;
+  }
+
+  void add_chain(const io::ChainSpec& chain) {
+    const bool correction = !chain.layout.empty();
+    const bool blocks =
+        chain.base && chain.base_numbers() % quant::block == 0 && !options_.merged && !(correction && chain.table());
+    if (blocks) {
+      add({chain.weight_name(), &chain, 0, true}, type_of(*chain.base), chain.shape);
+      ++wrote_.on_grids;
+      if (is_own(*chain.base)) wrote_.widened.push_back(chain.name);
+      return;
+    }
+    add({chain.weight_name(), &chain}, dense_type(weights_.dense_type(chain), chain.shape), chain.shape);
+    wrote_.dense.push_back(chain.name);
+  }
+
+  GgufType dense_type(io::StoredType type, const io::FileShape& shape) const {
+    if (shape.size() < 2) return GgufType::F32;  // llama.cpp adds and multiplies vectors in float32 alone
+    if (options_.half || type == io::StoredType::F16) return GgufType::F16;
+    return type == io::StoredType::BF16 ? GgufType::BF16 : GgufType::F32;
+  }
+
+  void add(Weight weight, GgufType type, const io::FileShape& shape) {
+    const auto name = gguf_name(weight.name);
+    if (!name) fail_input("{}: tensor {} has no name in GGUF files of llama models", folder_.path(), weight.name);
+    weight.tensor = {*name, type, shape};
+    if (is_query(*name) || is_key(*name)) weight.head_rows = spec_.head_size;
+    list_.push_back(std::move(weight));
+  }
+
+  void add_keys() {
+    const auto number = [&](const char* name, std::int64_t value) {
+      keys_.push_back({std::string("llama.") + name, static_cast<std::uint32_t>(value)});
+    };
+    keys_ = {{"general.architecture", std::string("llama")},
+             {"general.type", std::string("model")},
+             {"general.name", base_name(folder_.path())},
+             {"general.file_type", static_cast<std::uint32_t>(file_type())},
+             {"general.quantization_version", std::uint32_t{2}}};
+    number("vocab_size", spec_.vocabulary);
+    number("context_length", spec_.positions);
+    number("embedding_length", spec_.hidden);
+    number("block_count", spec_.layers);
+    number("feed_forward_length", spec_.intermediate);
+    number("attention.head_count", spec_.heads);
+    number("attention.head_count_kv", spec_.key_heads);
+    number("attention.key_length", spec_.head_size);
+    number("attention.value_length", spec_.head_size);
+    number("rope.dimension_count", spec_.head_size);
+    keys_.push_back({"llama.attention.layer_norm_rms_epsilon", static_cast<float>(spec_.epsilon)});
+    keys_.push_back({"llama.rope.freq_base", static_cast<float>(spec_.theta)});
+    std::vector<io::GgufKey> tokens;
+    try {
+      tokens = gguf_tokens(folder_, spec_.vocabulary);
+    } catch (const InputError& error) {
+      wrote_.without_tokenizer = error.what();
+      tokens = gguf_without_tokens();
+    }
+    keys_.insert(keys_.end(), tokens.begin(), tokens.end());
+  }
+
+  // The most frequent type of a matrix.
+  FileType file_type() const {
+    std::map<GgufType, std::int64_t> counts;
+    for (const Weight& weight : list_)
+      if (weight.rows() > 1) ++counts[weight.tensor.type];
+    if (counts.empty()) return all_f32;
+    switch (
+        std::max_element(counts.begin(), counts.end(), [](auto& a, auto& b) { return a.second < b.second; })->first) {
+      case GgufType::Q4_0: return mostly_q4_0;
+      case GgufType::Q4_1: return mostly_q4_1;
+      case GgufType::Q8_0: return mostly_q8_0;
+      case GgufType::F16: return mostly_f16;
+      default: return all_f32;
+    }
+  }
+
+  static std::vector<io::GgufKey> adapter_keys() {
+    // llama.cpp multiplies by alpha / rank, and by 1 if alpha is 0.
+    return {{"general.architecture", std::string("llama")},
+            {"general.type", std::string("adapter")},
+            {"adapter.type", std::string("lora")},
+            {"adapter.lora.alpha", 0.0f}};
+  }
+
+  void add_corrections() {
+    for (const Weight& weight : list_) {
+      if (!weight.grid_alone || weight.chain->layout.empty()) continue;
+      const tt::Layout& layout = weight.chain->layout;
+      const std::int64_t rank = layout.ranks[layout.middle()];
+      const GgufType type =
+          folder_.find(weight.chain->core_name(0))->tensor.type == io::StoredType::F16 ? GgufType::F16 : GgufType::F32;
+      corrections_.push_back({weight.tensor.name + ".lora_a", type, {rank, weight.columns()}});
+      corrections_.push_back({weight.tensor.name + ".lora_b", type, {weight.rows(), rank}});
+    }
+  }
+
+  void fill_factor(const io::GgufTensorToWrite& tensor, io::GgufSink& sink) const {
+    const Weight& weight = *by_name_.at(tensor.name.substr(0, tensor.name.rfind('.')));
+    const auto both = tt::factors(io::read_chain(folder_, *weight.chain, weights_.block().threshold));
+    if (tensor.name.ends_with("_a")) return sink.floats(tt::transposed(both.left).values);
+    const Matrix right = tt::transposed(both.right);  // [out x rank]
+    for (std::int64_t row = 0; row < right.rows; ++row)
+      sink.floats({right.row(weight.source_row(row)), static_cast<std::size_t>(right.columns)});
+  }
+
+  // The numbers of a weight as the file has them, in the rows of the folder.
+  Matrix numbers_of(const Weight& weight) const {
+    if (weight.grid_alone) {
+      Matrix numbers = io::read_base(folder_, *weight.chain);
+      return weight.chain->table() || weight.chain->conv1d ? numbers : tt::transposed(numbers);
+    }
+    if (weight.chain) return weights_.as_stored(*weight.chain);
+    return {weight.rows(), weight.columns(), folder_.read_floats(weight.name, weight.tensor.shape)};
+  }
+
+  void fill(const Weight& weight, io::GgufSink& sink) const {
+    if (weight.grid_alone) return fill_blocks(weight, sink);
+    const Matrix numbers = numbers_of(weight);
+    for (std::int64_t row = 0; row < weight.rows(); ++row)
+      sink.floats({numbers.row(weight.source_row(row)), static_cast<std::size_t>(weight.columns())});
+  }
+
+  void fill_blocks(const Weight& weight, io::GgufSink& sink) const {
+    const Grid grid = *weight.chain->base;
+    const io::ModelFolder::Entry& entry = *folder_.find(weight.chain->base_name());
+    const std::span<const std::byte> all = folder_.file_of(entry).bytes(entry.tensor);
+    const auto line = static_cast<std::size_t>(quant::line_bytes(grid, weight.columns()));
+    std::vector<std::byte> wide(static_cast<std::size_t>(quant::line_bytes(Grid::q4_0, weight.columns())));
+    for (std::int64_t row = 0; row < weight.rows(); ++row) {
+      const auto bytes = all.subspan(static_cast<std::size_t>(weight.source_row(row)) * line, line);
+      if (!is_own(grid)) {
+        sink.bytes(bytes);
+        continue;
+      }
+      for (std::int64_t i = 0; i < weight.columns() / quant::block; ++i)
+        quant::widen(grid, bytes.data() + i * quant::block_bytes(grid),
+                     wide.data() + i * quant::block_bytes(Grid::q4_0));
+      sink.bytes(wide);
+    }
+    folder_.file_of(entry).forget(entry.tensor);
+  }
+
+  void compare(const Weight& weight, const io::GgufFile& file) const {
+    const io::GgufTensor* tensor = file.find(weight.tensor.name);
+    COMERA_CHECK(tensor);
+    const Matrix numbers = numbers_of(weight);
+    const GgufType type = weight.tensor.type;
+    // Rounding to half precision, and of a scale below 2^-13 that was halved.
+    const double relative = type == GgufType::F16 ? 0x1p-11 : type == GgufType::BF16 ? 0x1p-8 : 0;
+    const double absolute = type == GgufType::F16 ? 0x1p-25 : io::is_quantised(type) ? 0x1p-22 : 0;
+    std::vector<float> row(static_cast<std::size_t>(weight.columns()));
+    for (std::int64_t r = 0; r < weight.rows(); ++r) {
+      file.read_row(*tensor, r, row);
+      const float* wanted = numbers.row(weight.source_row(r));
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        if (std::abs(static_cast<double>(row[i]) - wanted[i]) <= relative * std::abs(wanted[i]) + absolute) continue;
+        fail_input("[export] {}: the number {} at row {}, column {} of {} becomes {}; {}", folder_.path(), wanted[i],
+                   weight.source_row(r), i, weight.name, row[i],
+                   options_.half ? "half precision ends at 65504, leave out --dtype fp16"
+                                 : "the file is not written, please report this");
+      }
+    }
+    file.forget(*tensor);
+  }
+
+  const io::ModelFolder& folder_;
+  const models::DecoderSpec& spec_;
+  GgufOptions options_;
+  WeightReader weights_;
+  std::vector<Weight> list_;
+  std::map<std::string, const Weight*> by_name_;  // of the file
+  std::vector<io::GgufKey> keys_;
+  std::vector<io::GgufTensorToWrite> tensors_, corrections_;
+  GgufWrote wrote_;
+};
+
+}  // namespace
+
+GgufWrote plan_gguf_file(const io::ModelFolder& folder, const models::DecoderSpec& spec, const GgufOptions& options,
+                         const Target& target) {
+  return Plan(folder, spec, options, target).wrote();
+}
+
+GgufWrote write_gguf_file(const io::ModelFolder& folder, const models::DecoderSpec& spec, const GgufOptions& options,
+                          const Target& target) {
+  const Plan plan(folder, spec, options, target);
+  // Both files get their names after both are whole.
+  AtomicFolder making(target.path);
+  const auto made = [&](const std::string& path) { return join_path(making.temporary(), base_name(path)); };
+  std::vector<std::string> files{made(target.path)};
+  {
+    AtomicFile file(files[0]);
+    plan.write(file.writer());
+    file.commit();
+  }
+  plan.check(files[0]);
+  if (plan.wrote().bytes_adapter > 0) {
+    files.push_back(made(plan.wrote().adapter));
+    AtomicFile file(files[1]);
+    plan.write_adapter(file.writer());
+    file.commit();
+  }
+  check_stop();
+  const Folder from(making.temporary()), to(parent_path(target.path));
+  for (auto file = files.rbegin(); file != files.rend(); ++file) {
+    const std::string name = base_name(*file);
+    if (!target.force && to.kind(name) != EntryKind::none)
+      fail_input("[export] {}: exists by now; use another name, or --force to replace it", join_path(to.path(), name));
+    from.rename(name, to, name);
+  }
+  to.sync();
+  return plan.wrote();
+}
+
+}  // namespace comera::exporting

@@ -1,0 +1,24 @@
+// How texts are split before byte-level BPE: llama.cpp has a name for it, tokenizer.json a description.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/io/json.h"
+
+namespace comera::exporting {
+
+struct Split {
+  const char* name;  // llama.cpp's, tokenizer.ggml.pre
+  io::Json pre_tokenizer;
+  io::Json normalizer;         // null: none
+  bool ignore_merges = false;  // a whole word of the vocabulary is one token
+};
+std::optional<Split> split_named(std::string_view name);
+// The split of a tokenizer.json; none if llama.cpp has no name for it that is known here.
+std::optional<Split> split_of(const io::Json& tokenizer);
+std::string known_splits();  // "gpt-2, smollm, ..."
+
+}  // namespace comera::exporting

@@ -1,0 +1,235 @@
+#include "lib/export/gguf/gguf_file.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "lib/core/error.h"
+#include "lib/export/gguf/gguf_names.h"
+#include "lib/export/gguf/gguf_splits.h"
+#include "lib/export/gguf/gguf_tokens.h"
+#include "lib/io/gguf/gguf.h"
+#include "lib/io/model_folder.h"
+#include "lib/io/tt_format.h"
+#include "lib/quant/rounding.h"
+#include "models/architecture.h"
+#include "tests/core/temporary_folder.h"
+
+using namespace comera;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr std::int64_t width = 64, inner = 96, words = 20, rank = 3;
+
+std::vector<float> random_floats(std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// A decoder of one layer with 2 heads of 32 and one key head. `grid` and a correction of `rank` hold q_proj, if given.
+class SmallLlama {
+ public:
+  explicit SmallLlama(std::optional<quant::Grid> grid = {}) {
+    io::Json config{{"model_type", "llama"},       {"hidden_size", width},     {"intermediate_size", inner},
+                    {"num_hidden_layers", 1},      {"num_attention_heads", 2}, {"num_key_value_heads", 1},
+                    {"vocab_size", words},         {"rms_norm_eps", 1e-5},     {"max_position_embeddings", 128},
+                    {"tie_word_embeddings", true}, {"rope_theta", 10000.0},    {"bos_token_id", 1},
+                    {"eos_token_id", {2, 3}},      {"hidden_act", "silu"},     {"architectures", {"LlamaForCausalLM"}}};
+    floats("model.embed_tokens.weight", {words, width});
+    floats("model.norm.weight", {width});
+    const std::string layer = "model.layers.0.";
+    for (const char* norm : {"input_layernorm", "post_attention_layernorm"}) floats(layer + norm + ".weight", {width});
+    for (const char* one : {"self_attn.k_proj", "self_attn.v_proj"})
+      floats(layer + one + ".weight", {width / 2, width});
+    floats(layer + "self_attn.o_proj.weight", {width, width});
+    for (const char* one : {"mlp.gate_proj", "mlp.up_proj"}) floats(layer + one + ".weight", {inner, width});
+    floats(layer + "mlp.down_proj.weight", {width, inner});
+    if (!grid) {
+      floats(layer + "self_attn.q_proj.weight", {width, width});
+    } else {
+      io::ChainSpec chain;
+      chain.name = layer + "self_attn.q_proj";
+      chain.shape = {width, width};
+      chain.layout = tt::tt_layout({width}, {width}, {1, rank, 1});
+      chain.initial_ranks = {1, rank, 1};
+      chain.folded = true;
+      chain.base = grid;
+      tt::Matrix weight(width, width);
+      const std::vector<float> numbers = random_floats(width * width, 99);
+      std::copy(numbers.begin(), numbers.end(), weight.values.begin());
+      base_ = quant::round_linear(weight, *grid);
+      add({chain.base_name(), io::StoredType::U8, {width, quant::line_bytes(*grid, width)}, base_.bytes.data()});
+      floats(chain.core_name(0), {1, width, rank}, io::StoredType::F16);
+      floats(chain.core_name(1), {rank, width, 1}, io::StoredType::F16);
+      config["comera"] = io::to_json(io::ComeraBlock{{chain}, {}, {}});
+    }
+    write_file_atomic(folder_ / "config.json", io::json_text(config));
+  }
+
+  io::ModelFolder open() {
+    io::write_safetensors(folder_ / "model.safetensors", tensors_, io::weights_metadata());
+    return io::ModelFolder(folder_.path());
+  }
+  std::vector<float>& values_of(const std::string& name) { return values_.at(name); }
+  void file(const char* name, const std::string& text) { write_file_atomic(folder_ / name, text); }
+  std::string operator/(const char* name) const { return folder_ / name; }
+
+ private:
+  void add(io::TensorToWrite tensor) { tensors_.push_back(std::move(tensor)); }
+  void floats(const std::string& name, const io::FileShape& shape, io::StoredType type = io::StoredType::F32) {
+    std::vector<float>& values = values_[name];
+    values = random_floats(io::elements_of(shape), static_cast<unsigned>(values_.size()));
+    add({name, type, shape, values.data(), true});
+  }
+
+  TemporaryFolder folder_;
+  std::map<std::string, std::vector<float>> values_;
+  quant::Quantised base_;
+  std::vector<io::TensorToWrite> tensors_;
+};
+
+models::DecoderSpec spec_of(const io::ModelFolder& folder) {
+  return std::get<models::DecoderSpec>(models::spec_from_folder(folder.path()));
+}
+
+// [rows x columns]
+tt::Matrix matrix_of(const io::GgufFile& file, const std::string& name) {
+  const io::GgufTensor* tensor = file.find(name);
+  REQUIRE(tensor);
+  tt::Matrix matrix(tensor->rows(), tensor->columns());
+  std::vector<float> row(static_cast<std::size_t>(tensor->columns()));
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    file.read_row(*tensor, r, row);
+    std::copy(row.begin(), row.end(), matrix.row(r));
+  }
+  return matrix;
+}
+
+}  // namespace
+
+TEST_CASE("gguf file: base and adapter are the weight, in rows of pairs") {
+  for (const quant::Grid grid : quant::all_grids) {
+    SmallLlama model(grid);
+    const io::ModelFolder folder = model.open();
+    const exporting::Target target{model / "m.gguf"};
+    const exporting::GgufWrote wrote = exporting::write_gguf_file(folder, spec_of(folder), {}, target);
+    CHECK(wrote.adapter == model / "m.lora.gguf");
+    CHECK(wrote.bytes == file_size(target.path));
+    CHECK(wrote.bytes_adapter == file_size(wrote.adapter));
+    CHECK(wrote.widened.empty() == (quant::bits_of(grid) >= 4));
+    const io::GgufFile base(target.path), adapter(wrote.adapter);
+    CHECK(adapter.text("adapter.type") == "lora");
+    CHECK(adapter.real("adapter.lora.alpha") == 0);
+    const tt::Matrix q = matrix_of(base, "blk.0.attn_q.weight");
+    const tt::Matrix a = matrix_of(adapter, "blk.0.attn_q.weight.lora_a"),
+                     b = matrix_of(adapter, "blk.0.attn_q.weight.lora_b");
+    REQUIRE((a.rows == rank && b.columns == rank));
+    const io::ComeraBlock block = *io::parse_comera_block(folder.config(), "");
+    const tt::FloatMatrix weight = io::read_matrix(folder, block.chains[0], {});  // [in x out]
+    double worst = 0;
+    for (std::int64_t row = 0; row < width; ++row)
+      for (std::int64_t column = 0; column < width; ++column) {
+        double sum = q(row, column);
+        for (std::int64_t k = 0; k < rank; ++k) sum += b(row, k) * a(k, column);
+        worst = std::max(worst, std::abs(sum - weight(column, exporting::unpaired_row(row, 32))));
+      }
+    CHECK(worst < 1e-5);  // sums of float products of about 3
+    // Merged, the same weight is dense and there is no adapter.
+    const exporting::Target merged{model / "merged.gguf"};
+    const exporting::GgufWrote dense = exporting::write_gguf_file(folder, spec_of(folder), {.merged = true}, merged);
+    CHECK(dense.adapter.empty());
+    CHECK(dense.dense == std::vector<std::string>{"model.layers.0.self_attn.q_proj"});
+    const tt::Matrix whole = matrix_of(io::GgufFile(merged.path), "blk.0.attn_q.weight");
+    CHECK(whole(1, 5) == weight(5, 16));
+  }
+}
+
+TEST_CASE("gguf file: settings are those of the model") {
+  SmallLlama model;
+  const io::ModelFolder folder = model.open();
+  const exporting::Target target{model / "m.gguf"};
+  const exporting::GgufWrote wrote = exporting::write_gguf_file(folder, spec_of(folder), {}, target);
+  CHECK_THAT(wrote.without_tokenizer, Contains("no tokenizer.json and no tokenizer.model"));
+  const io::GgufFile file(target.path);
+  CHECK(file.integer("llama.vocab_size") == words);
+  CHECK(file.integer("llama.attention.head_count_kv") == 1);
+  CHECK(file.integer("llama.rope.dimension_count") == 32);
+  CHECK(file.integer("llama.context_length") == 128);
+  CHECK(file.real("llama.attention.layer_norm_rms_epsilon") == static_cast<double>(1e-5f));
+  CHECK(file.text("tokenizer.ggml.model") == "no_vocab");
+  CHECK(file.find("output.weight") == nullptr);
+  CHECK_THROWS_WITH(exporting::write_gguf_file(folder, spec_of(folder), {}, target), Contains("exists"));
+}
+
+TEST_CASE("gguf file: rows of pairs and back") {
+  for (std::int64_t row = 0; row < 24; ++row) {
+    CHECK(exporting::unpaired_row(exporting::paired_row(row, 8), 8) == row);
+    CHECK(exporting::paired_row(row, 8) / 8 == row / 8);
+  }
+  CHECK(exporting::paired_row(4, 8) == 1);
+}
+
+TEST_CASE("gguf file: names and back") {
+  for (const char* name : {"model.embed_tokens.weight", "lm_head.weight", "model.layers.12.mlp.up_proj.weight",
+                           "model.layers.0.self_attn.q_proj.bias"})
+    CHECK(exporting::hugging_face_name(*exporting::gguf_name(name)) == std::string(name));
+  for (const char* name : {"model.layers.x.mlp.up_proj.weight", "model.layers.1.mlp.up_proj", "other.weight", ""})
+    CHECK(!exporting::gguf_name(name));
+}
+
+TEST_CASE("gguf file: a byte-level tokenizer") {
+  SmallLlama model;
+  const io::ModelFolder folder = model.open();
+  io::Json tokenizer{{"version", "1.0"},
+                     {"added_tokens",
+                      {{{"id", 3},
+                        {"content", "<end>"},
+                        {"single_word", false},
+                        {"lstrip", false},
+                        {"rstrip", false},
+                        {"normalized", false},
+                        {"special", true}}}},
+                     {"normalizer", nullptr},
+                     {"pre_tokenizer", exporting::split_named("smollm")->pre_tokenizer},
+                     {"post_processor", nullptr},
+                     {"decoder", {{"type", "ByteLevel"}}},
+                     {"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"ab", 2}}}, {"merges", {"a b"}}}}};
+  model.file("tokenizer.json", io::json_text(tokenizer));
+  model.file("tokenizer_config.json", R"({"eos_token": "<end>", "pad_token": "b", "chat_template": "{{ x }}"})");
+  const std::vector<io::GgufKey> keys = exporting::gguf_tokens(folder, 6);
+  const auto value = [&](const std::string& name) {
+    const auto found = std::find_if(keys.begin(), keys.end(), [&](const auto& key) { return key.name == name; });
+    REQUIRE(found != keys.end());
+    return found->value;
+  };
+  CHECK(std::get<std::string>(value("tokenizer.ggml.pre")) == "smollm");
+  CHECK(std::get<std::vector<std::string>>(value("tokenizer.ggml.tokens")) ==
+        std::vector<std::string>{"a", "b", "ab", "<end>", "[PAD4]", "[PAD5]"});
+  CHECK(std::get<std::vector<std::int32_t>>(value("tokenizer.ggml.token_type")) ==
+        std::vector<std::int32_t>{1, 1, 1, 3, 5, 5});
+  CHECK(std::get<std::vector<std::string>>(value("tokenizer.ggml.merges")) == std::vector<std::string>{"a b"});
+  CHECK(std::get<std::uint32_t>(value("tokenizer.ggml.eos_token_id")) == 2);  // config.json comes first
+  CHECK(std::get<std::uint32_t>(value("tokenizer.ggml.padding_token_id")) == 1);
+  CHECK(std::get<std::string>(value("tokenizer.chat_template")) == "{{ x }}");
+  CHECK(!std::get<bool>(value("tokenizer.ggml.add_bos_token")));
+  CHECK_THROWS_WITH(exporting::gguf_tokens(folder, 3), Contains("has 4 pieces, and the word table has 3 rows"));
+
+  tokenizer["normalizer"] = {{"type", "Lowercase"}};
+  model.file("tokenizer.json", io::json_text(tokenizer));
+  CHECK_THROWS_WITH(exporting::gguf_tokens(folder, 6), Contains("gpt-2, smollm, llama-bpe, qwen2 are known"));
+}
+
+TEST_CASE("gguf file: a number beyond half precision is refused, and nothing is left") {
+  SmallLlama model;
+  model.values_of("model.layers.0.mlp.up_proj.weight")[70] = 1e6f;
+  const io::ModelFolder folder = model.open();
+  const exporting::Target target{model / "m.gguf"};
+  CHECK_THROWS_WITH(exporting::write_gguf_file(folder, spec_of(folder), {.half = true}, target),
+                    Contains("half precision ends at 65504") && Contains("row 1, column 6"));
+  CHECK(!path_exists(target.path));
+}

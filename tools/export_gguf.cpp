@@ -1,0 +1,127 @@
+#include "tools/export_gguf.h"
+
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
+#include "lib/export/gguf/folder_of_gguf.h"
+#include "lib/export/gguf/gguf_file.h"
+#include "lib/report/output/fit.h"
+#include "lib/report/output/json.h"
+#include "models/architecture.h"
+#include "tools/program.h"
+
+namespace comera::tools {
+namespace {
+
+report::Json document(const OptionValues& values) {
+  report::Json json = report::document("export");
+  json["model"] = values.positionals()[0];
+  json["output"] = values.text("output");
+  return json;
+}
+
+void print_folder(const OptionValues& values, const exporting::GgufFolder& made) {
+  if (!made.without_tokenizer.empty()) log_warning("[export] the folder has no tokenizer: {}", made.without_tokenizer);
+  if (values.flag("json")) {
+    report::Json json = document(values);
+    json["bytes"] = made.bytes;
+    json["bytes_source"] = made.bytes_source;
+    json["quantised"] = made.quantised;
+    json["tokenizer"] = made.without_tokenizer.empty();
+    return print_out(report::dump(json) + "\n");
+  }
+  print_out(report::wrap_for_stdout(fmt::format("{}  safetensors  {} quantised tensors in fp32  {}, the source {}\n",
+                                                values.text("output"), made.quantised, format_bytes(made.bytes),
+                                                format_bytes(made.bytes_source))));
+}
+
+// "layers.0.q_proj and 41 more".
+std::string some_of(const std::vector<std::string>& names) {
+  const std::string first = printable(names.front());
+  return names.size() == 1 ? first : fmt::format("{} and {} more", first, names.size() - 1);
+}
+
+void print_file(const OptionValues& values, const exporting::GgufWrote& wrote) {
+  if (!wrote.without_tokenizer.empty())
+    log_warning("[export] the file has no tokenizer, and llama.cpp takes ids alone: {}", wrote.without_tokenizer);
+  if (values.flag("json")) {
+    report::Json json = document(values);
+    json["bytes"] = wrote.bytes;
+    json["bytes_source"] = wrote.bytes_source;
+    json["tensors"] = wrote.tensors;
+    json["on_grids"] = wrote.on_grids;
+    json["adapter"] = wrote.adapter.empty() ? report::Json() : report::Json(wrote.adapter);
+    json["bytes_adapter"] = wrote.bytes_adapter;
+    json["widened"] = wrote.widened;
+    json["dense"] = wrote.dense;
+    json["tokenizer"] = wrote.without_tokenizer.empty();
+    return print_out(report::dump(json) + "\n");
+  }
+  if (!wrote.widened.empty())
+    log_info("{}: 2 and 3 bits become 4 with the same numbers, because GGUF has no such grid", some_of(wrote.widened));
+  if (!wrote.dense.empty()) log_info("{}: dense in the file, because GGUF has no form for it", some_of(wrote.dense));
+  std::string line =
+      fmt::format("{}  GGUF  {} of {} tensors in blocks  {}, the source {}\n", values.text("output"), wrote.on_grids,
+                  wrote.tensors, format_bytes(wrote.bytes), format_bytes(wrote.bytes_source));
+  if (!wrote.adapter.empty())
+    line += fmt::format("{}  its low-rank corrections, {}; run both: llama-cli -m {} --lora {}\n", wrote.adapter,
+                        format_bytes(wrote.bytes_adapter), values.text("output"), wrote.adapter);
+  print_out(report::wrap_for_stdout(line));
+}
+
+}  // namespace
+
+void refuse_onnx_words(const OptionValues& values, const exporting::Target& target) {
+  if (values.given("form") && values.text("form") != "dense")
+    fail_input("[export] --to safetensors writes dense weights; use --form dense, or copy {} itself to keep its {}",
+               values.positionals()[0], values.text("form"));
+  for (const char* name : {"opset", "dtype", "with-past"})
+    if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to safetensors", name);
+  if (target.is_file())
+    fail_input("[export] {}: --to safetensors writes a folder; use a name without {}", target.path,
+               target.is_onnx() ? ".onnx" : ".gguf");
+}
+
+int export_from_gguf(const OptionValues& values, const exporting::Target& target) {
+  const std::string& source = values.positionals()[0];
+  if (values.text("to") != "safetensors")
+    fail_input("[export] {}: is a GGUF file; make a folder of it first: comera export {} -o DIR --to safetensors",
+               source, source);
+  refuse_onnx_words(values, target);
+  const io::GgufFile file(source);
+  if (values.flag("dry-run")) {
+    print_folder(values, exporting::plan_gguf_folder(file));
+    return 0;
+  }
+  exporting::check_target(target);
+  print_folder(values, exporting::write_gguf_folder(file, target));
+  return 0;
+}
+
+int export_to_gguf(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
+  for (const char* name : {"opset", "with-past"})
+    if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to gguf", name);
+  if (values.text("form") == "factors")
+    fail_input("[export] --form factors belongs to ONNX; with --to gguf use dense, or leave it out");
+  if (!target.is_gguf()) fail_input("[export] {}: --to gguf writes a file; its name must end in .gguf", target.path);
+  if (!folder.has_config())
+    fail_input("[export] {}: has no config.json; name a run folder or a model folder", folder.path());
+  const models::ModelSpec spec = models::spec_from_folder(folder.path());
+  const auto* decoder = std::get_if<models::DecoderSpec>(&spec);
+  if (!decoder)
+    fail_input("[export] {}: is an encoder; --to gguf writes llama decoders, --to onnx writes both", folder.path());
+  const exporting::GgufOptions options{.merged = values.text("form") == "dense",
+                                       .half = values.text("dtype") == "fp16"};
+  const exporting::GgufWrote planned = exporting::plan_gguf_file(folder, *decoder, options, target);
+  if (values.flag("dry-run")) {
+    print_file(values, planned);
+    return 0;
+  }
+  exporting::check_target(target);
+  if (!planned.adapter.empty()) exporting::check_target({planned.adapter, target.force});
+  print_file(values, exporting::write_gguf_file(folder, *decoder, options, target));
+  return 0;
+}
+
+}  // namespace comera::tools
