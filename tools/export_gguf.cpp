@@ -76,7 +76,7 @@ void refuse_onnx_words(const OptionValues& values, const exporting::Target& targ
   if (values.given("form") && values.text("form") != "dense")
     fail_input("[export] --to safetensors writes dense weights; use --form dense, or copy {} itself to keep its {}",
                values.positionals()[0], values.text("form"));
-  for (const char* name : {"opset", "dtype", "with-past"})
+  for (const char* name : {"opset", "dtype", "quantized", "with-past"})
     if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to safetensors", name);
   if (target.is_file())
     fail_input("[export] {}: --to safetensors writes a folder; use a name without {}", target.path,
@@ -100,7 +100,7 @@ int export_from_gguf(const OptionValues& values, const exporting::Target& target
 }
 
 int export_to_gguf(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
-  for (const char* name : {"opset", "with-past"})
+  for (const char* name : {"opset", "quantized", "with-past"})
     if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to gguf", name);
   if (values.text("form") == "factors")
     fail_input("[export] --form factors belongs to ONNX; with --to gguf use dense, or leave it out");

@@ -46,6 +46,18 @@ const io::ChainSpec* WeightReader::chain_spec(const std::string& name) const {
   return spec && !spec->base ? spec : nullptr;
 }
 
+const io::ChainSpec* WeightReader::grid_spec(const std::string& name) const {
+  const io::ChainSpec* spec = stored_spec(name);
+  return spec && spec->base && !shapes_alone_ ? spec : nullptr;
+}
+
+std::span<const std::byte> WeightReader::base_bytes(const io::ChainSpec& spec) const {
+  io::read_base(folder_, spec);  // checks them
+  count(spec.base_name());
+  const io::ModelFolder::Entry& entry = *folder_.find(spec.base_name());
+  return folder_.file_of(entry).bytes(entry.tensor);
+}
+
 StoredChain WeightReader::chain(const io::ChainSpec& spec) const {
   if (!shapes_alone_)
     for (const io::ChainPart& part : io::parts_of(spec)) count(part.name);

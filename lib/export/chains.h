@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ class WeightReader {
   // Null if the weight is dense, or becomes dense because a graph has no form for it: numbers on a grid. `name` is
   // without ".weight".
   const io::ChainSpec* chain_spec(const std::string& name) const;
+  // The description of a weight on a grid, and its lines as stored; null: it is none.
+  const io::ChainSpec* grid_spec(const std::string& name) const;
+  std::span<const std::byte> base_bytes(const io::ChainSpec& spec) const;
   StoredChain chain(const io::ChainSpec& spec) const;
   // A dense tensor as stored in the file.
   std::vector<float> tensor(const std::string& name, const Sizes& shape) const;

@@ -54,8 +54,8 @@ void add_batch(Difference& difference, const Answer& answer) {
 
 void finish(Difference& difference, const onnx::ModelProto& model, WeightType type) {
   const auto& nodes = model.graph().node();
-  const auto products =
-      std::count_if(nodes.begin(), nodes.end(), [](const onnx::NodeProto& node) { return node.op_type() == "MatMul"; });
+  const auto products = std::count_if(nodes.begin(), nodes.end(),
+                                      [](const onnx::NodeProto& node) { return node.op_type().starts_with("MatMul"); });
   finish(difference, products, type == WeightType::f16 ? 0x1p13 : 1.0);
 }
 

@@ -45,7 +45,7 @@ void fail_difference(const char* what, const Difference& difference, const std::
 
 onnx::ModelProto build_graph(const WeightReader& weights, const models::ModelSpec& spec, const ExportOptions& options) {
   Graph graph(options.opset, options.dtype);
-  GraphBuild build{graph, weights, options.form};
+  GraphBuild build{graph, weights, options.form, options.grids};
   std::visit([&](const auto& one) { build_model(build, one, options); }, spec);
   graph.note("comera.form", name_of(options.form));
   graph.note("comera.dtype", name_of(options.dtype));

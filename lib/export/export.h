@@ -18,6 +18,7 @@ struct ExportOptions {
   GraphForm form = GraphForm::tt;
   WeightType dtype = WeightType::f32;
   int opset = default_opset;
+  GridForm grids = GridForm::dense;
   bool with_past = false;  // decoders: inputs and outputs for keys and values of earlier tokens
 };
 

@@ -54,6 +54,9 @@ void set(onnx::AttributeProto& attribute, const Attribute& from) {
   } else if (const auto* real = std::get_if<float>(&from.value)) {
     attribute.set_type(onnx::AttributeProto::FLOAT);
     attribute.set_f(*real);
+  } else if (const auto* text = std::get_if<std::string>(&from.value)) {
+    attribute.set_type(onnx::AttributeProto::STRING);
+    attribute.set_s(*text);
   } else {
     attribute.set_type(onnx::AttributeProto::INTS);
     for (const std::int64_t item : std::get<std::vector<std::int64_t>>(from.value)) attribute.add_ints(item);
@@ -100,8 +103,7 @@ void Graph::note(const std::string& key, const std::string& value) {
   entry.set_value(value);
 }
 
-TensorProto* Graph::add_initialiser(const std::string& name, TensorProto::DataType type,
-                                    const std::vector<std::int64_t>& dims) {
+TensorProto* Graph::add_initialiser(const std::string& name, std::int32_t type, const std::vector<std::int64_t>& dims) {
   TensorProto* tensor = graph_->add_initializer();
   tensor->set_name(name);
   tensor->set_data_type(type);
@@ -156,11 +158,38 @@ Name Graph::floats(const std::string& name, std::span<const float> values) {
   return name;
 }
 
-Name Graph::node(const char* op, const std::vector<Name>& inputs, const std::vector<Attribute>& attributes) {
+Name Graph::byte(std::uint8_t value) {
+  const std::string name = fmt::format("{}byte_{}", prefix_, value);
+  const auto [found, fresh] = constants_.try_emplace(name, name);
+  if (fresh) store<std::uint8_t>(*add_initialiser(name, TensorProto::UINT8, {}), std::span(&value, 1));
+  return found->second;
+}
+
+Name Graph::codes(const std::string& name, std::int32_t type, const std::vector<std::int64_t>& dims,
+                  std::span<const std::byte> bytes) {
+  const auto [found, fresh] = constants_.try_emplace("codes " + name, name);
+  if (fresh) store(*add_initialiser(name, type, dims), bytes);
+  return name;
+}
+
+void Graph::use_domain(const char* domain) {
+  for (const onnx::OperatorSetIdProto& known : model_.opset_import())
+    if (known.domain() == domain) return;
+  onnx::OperatorSetIdProto& import = *model_.add_opset_import();
+  import.set_domain(domain);
+  import.set_version(1);
+}
+
+Name Graph::node(const char* op, const std::vector<Name>& inputs, const std::vector<Attribute>& attributes,
+                 const char* domain) {
   std::string name = scope_.empty() ? op : fmt::format("{}/{}", scope_, op);
   if (const int again = used_[name]++) name = fmt::format("{}_{}", name, again);
   onnx::NodeProto& node = *graph_->add_node();
   node.set_op_type(op);
+  if (*domain) {
+    node.set_domain(domain);
+    use_domain(domain);
+  }
   node.set_name(name);
   for (const Name& input : inputs) node.add_input(input);
   node.add_output(name);

@@ -20,7 +20,7 @@ using Dim = std::variant<std::int64_t, std::string>;
 
 struct Attribute {
   std::string name;
-  std::variant<std::int64_t, float, std::vector<std::int64_t>> value;
+  std::variant<std::int64_t, float, std::vector<std::int64_t>, std::string> value;
 };
 
 // Values are identified by their names.
@@ -52,8 +52,15 @@ class Graph {
   Name indices(const std::string& name, std::span<const std::int32_t> values);
   Name floats(const std::string& name, std::span<const float> values);  // [n], always in float
 
-  // A node with one output. Its name is built from the scope and the operator.
-  Name node(const char* op, const std::vector<Name>& inputs, const std::vector<Attribute>& attributes = {});
+  Name byte(std::uint8_t value);  // [] of uint8
+  // Whole numbers of a type of few bits, as raw data.
+  Name codes(const std::string& name, std::int32_t type, const std::vector<std::int64_t>& dims,
+             std::span<const std::byte> bytes);
+
+  // A node with one output. Its name is built from the scope and the operator. `domain`: of an operator that is not
+  // ONNX's own; its version is 1.
+  Name node(const char* op, const std::vector<Name>& inputs, const std::vector<Attribute>& attributes = {},
+            const char* domain = "");
   Name reshape(const Name& x, const std::vector<std::int64_t>& dims) { return node("Reshape", {x, integers(dims)}); }
   Name transpose(const Name& x, const std::vector<std::int64_t>& order) {
     return node("Transpose", {x}, {{"perm", order}});
@@ -73,8 +80,7 @@ class Graph {
   };
 
  private:
-  onnx::TensorProto* add_initialiser(const std::string& name, onnx::TensorProto::DataType type,
-                                     const std::vector<std::int64_t>& dims);
+  onnx::TensorProto* add_initialiser(const std::string& name, std::int32_t type, const std::vector<std::int64_t>& dims);
   Name integers_of(const std::string& name, const std::vector<std::int64_t>& dims,
                    std::span<const std::int64_t> values);
 
@@ -83,6 +89,8 @@ class Graph {
   onnx::ModelProto model_;
   onnx::GraphProto* graph_;
   std::string prefix_, scope_;
+  void use_domain(const char* domain);
+
   std::map<std::string, int> used_;
   std::map<std::string, Name> constants_;
 };

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "lib/core/error.h"
+#include "lib/export/graph_grids.h"
 
 namespace comera::exporting {
 namespace {
@@ -87,6 +88,7 @@ bool worth_factors(const StoredChain& chain) {
 }
 
 Name times_weight(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out) {
+  if (const io::ChainSpec* grid = grid_in_graph(build, name)) return times_grid(build, *grid, x);
   const io::ChainSpec* spec = build.weights.chain_spec(name);
   if (spec && build.form != GraphForm::dense) {
     const StoredChain chain = build.weights.chain(*spec);
@@ -253,6 +255,7 @@ Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int6
 Name lookup(GraphBuild& build, const std::string& name, const Name& ids, std::int64_t rows, std::int64_t columns) {
   Graph& graph = build.graph;
   const Graph::Scope scope(graph, name);
+  if (const io::ChainSpec* grid = grid_in_graph(build, name)) return lookup_grid(build, *grid, ids);
   const io::ChainSpec* spec = build.weights.chain_spec(name);
   if (!spec || build.form == GraphForm::dense || spec->layout.empty())
     return graph.node("Gather", {dense_table_name(build, name, rows, columns), ids});
@@ -262,6 +265,7 @@ Name lookup(GraphBuild& build, const std::string& name, const Name& ids, std::in
 Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std::int64_t rows, std::int64_t columns) {
   Graph& graph = build.graph;
   const Graph::Scope scope(graph, "decoder");
+  if (const io::ChainSpec* grid = grid_in_graph(build, name)) return times_table_grid(build, *grid, x);
   const io::ChainSpec* spec = build.weights.chain_spec(name);
   if (!spec || build.form == GraphForm::dense || spec->layout.empty())
     return graph.node("MatMul", {x, graph.transpose(dense_table_name(build, name, rows, columns), {1, 0})});

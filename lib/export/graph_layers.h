@@ -11,6 +11,7 @@ struct GraphBuild {
   Graph& graph;
   const WeightReader& weights;
   GraphForm form;
+  GridForm grids = GridForm::dense;
 };
 
 // y [.., out] = x [.., in] W + b; the bias is added if the folder has one. A chain whose two factors would be slower

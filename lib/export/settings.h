@@ -19,6 +19,10 @@ const char* name_of(WeightType type);  // "fp32", "fp16"
 enum class GraphForm : std::uint8_t { tt, factors, dense };
 const char* name_of(GraphForm form);
 
+// The form of weights on grids in a graph. dense: as numbers of the weight type. qdq: DequantizeLinear of blocks, of
+// opset 21. nbits: MatMulNBits of ONNX Runtime.
+enum class GridForm : std::uint8_t { dense, qdq, nbits };
+
 // The difference between the outputs of a model and of its graph.
 struct Difference {
   double largest = 0;       // |model - graph|, the graph in double

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,8 +20,10 @@ namespace comera::io {
 // Node name for messages, printable: "node h/MatMul (MatMul)". A node without a name is described by its output.
 std::string onnx_node_name(const onnx::NodeProto& node);
 std::string onnx_type_name(std::int32_t type);  // "FLOAT", ...; a number for an unknown type
-// Bytes per element; 0 for strings and unknown types.
-std::size_t onnx_element_bytes(std::int32_t type);
+// Types of ONNX 1.16, newer than the definitions that we build with: two numbers per byte, the first in its low half.
+inline constexpr std::int32_t onnx_uint4 = 21, onnx_int4 = 22;
+// Bytes of so many elements as raw data. None for strings and unknown types.
+std::optional<std::uint64_t> onnx_raw_bytes(std::int32_t type, std::uint64_t elements);
 // Product of the dims. InputError (with `where`) if one is negative or the product is above 2^58.
 std::int64_t onnx_elements(const onnx::TensorProto& tensor, const std::string& where);
 

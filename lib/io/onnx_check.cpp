@@ -86,12 +86,11 @@ class Checker {
     const auto elements = static_cast<std::uint64_t>(onnx_elements(tensor, where));
     if (fields_used(tensor) > 1) fail_input("{}: holds its data in more than one field; {}", where, remedy);
     if (tensor.data_location() == TensorProto::EXTERNAL) return check_external(tensor, elements, where);
-    const std::size_t size = onnx_element_bytes(tensor.data_type());
     if (tensor.has_raw_data()) {
-      if (size == 0)
+      const std::optional<std::uint64_t> size = onnx_raw_bytes(tensor.data_type(), elements);
+      if (!size)
         fail_input("{}: type {} cannot be stored as raw bytes; {}", where, onnx_type_name(tensor.data_type()), remedy);
-      if (tensor.raw_data().size() != elements * size)
-        fail_size(tensor, where, elements * size, tensor.raw_data().size(), "bytes");
+      if (tensor.raw_data().size() != *size) fail_size(tensor, where, *size, tensor.raw_data().size(), "bytes");
       return;
     }
     check_field(tensor, elements, where);
@@ -119,8 +118,9 @@ class Checker {
       case TensorProto::STRING: held = tensor.string_data_size(); break;
       default: held = tensor.int32_data_size(); break;
     }
-    if (onnx_element_bytes(tensor.data_type()) == 0 && tensor.data_type() != TensorProto::STRING)
+    if (!onnx_raw_bytes(tensor.data_type(), 1) && tensor.data_type() != TensorProto::STRING)
       return;  // a type of a later ONNX version
+    if (tensor.data_type() == onnx_uint4 || tensor.data_type() == onnx_int4) elements = (elements + 1) / 2;
     if (static_cast<std::uint64_t>(held) != elements)
       fail_size(tensor, where, elements, static_cast<std::uint64_t>(held), "elements");
   }
@@ -132,7 +132,7 @@ class Checker {
     if (!path_exists(path))
       fail_input("{}: its data file {} is missing; it belongs beside the model", where, printable(external.location));
     check_stays_inside(path, where);
-    const std::uint64_t wanted = elements * onnx_element_bytes(tensor.data_type()), size = file_size(path);
+    const std::uint64_t wanted = onnx_raw_bytes(tensor.data_type(), elements).value_or(0), size = file_size(path);
     const std::uint64_t length =
         external.length == 0 && external.offset <= size ? size - external.offset : external.length;
     if (length != wanted) fail_size(tensor, where, wanted, length, "bytes");
@@ -175,24 +175,26 @@ std::string onnx_type_name(std::int32_t type) {
                                              : fmt::format("type {}", type);
 }
 
-std::size_t onnx_element_bytes(std::int32_t type) {
+std::optional<std::uint64_t> onnx_raw_bytes(std::int32_t type, std::uint64_t elements) {
   switch (type) {
+    case onnx_uint4:
+    case onnx_int4: return (elements + 1) / 2;
     case TensorProto::UINT8:
     case TensorProto::INT8:
-    case TensorProto::BOOL: return 1;
+    case TensorProto::BOOL: return elements;
     case TensorProto::UINT16:
     case TensorProto::INT16:
     case TensorProto::FLOAT16:
-    case TensorProto::BFLOAT16: return 2;
+    case TensorProto::BFLOAT16: return 2 * elements;
     case TensorProto::FLOAT:
     case TensorProto::INT32:
-    case TensorProto::UINT32: return 4;
+    case TensorProto::UINT32: return 4 * elements;
     case TensorProto::DOUBLE:
     case TensorProto::INT64:
     case TensorProto::UINT64:
-    case TensorProto::COMPLEX64: return 8;
-    case TensorProto::COMPLEX128: return 16;
-    default: return 0;
+    case TensorProto::COMPLEX64: return 8 * elements;
+    case TensorProto::COMPLEX128: return 16 * elements;
+    default: return std::nullopt;
   }
 }
 

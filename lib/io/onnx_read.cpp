@@ -87,7 +87,7 @@ std::span<const std::byte> OnnxFile::bytes(const TensorProto& tensor) {
   const auto [found, fresh] = external_.try_emplace(external.location);
   if (fresh) found->second = MappedFile(join_path(parent_path(path_), external.location));
   const std::uint64_t size =
-      static_cast<std::uint64_t>(onnx_elements(tensor, where)) * onnx_element_bytes(tensor.data_type());
+      onnx_raw_bytes(tensor.data_type(), static_cast<std::uint64_t>(onnx_elements(tensor, where))).value_or(0);
   const std::span<const std::byte> all = found->second.bytes();
   if (external.offset > all.size() || size > all.size() - external.offset)
     fail_input("{}: its data file has become shorter; export the model again", where);

@@ -63,7 +63,8 @@ bool is_large(const TensorProto& tensor) {
 }
 
 std::uint64_t data_bytes(const TensorProto& tensor) {
-  return static_cast<std::uint64_t>(onnx_elements(tensor, tensor.name())) * onnx_element_bytes(tensor.data_type());
+  const auto elements = static_cast<std::uint64_t>(onnx_elements(tensor, tensor.name()));
+  return onnx_raw_bytes(tensor.data_type(), elements).value_or(0);
 }
 
 std::uint64_t external_bytes(const onnx::ModelProto& model) {

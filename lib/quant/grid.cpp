@@ -37,30 +37,6 @@ float half_at(const std::byte* bytes) {
   return half_to_float(bits);
 }
 
-struct Block {
-  Step step;
-  std::array<int, block> codes{};
-};
-
-Block read_block(Grid grid, const std::byte* bytes) {
-  Block result{{half_at(bytes), 0}};
-  const std::byte* rest = bytes + 2;
-  if (grid == Grid::q4_1) result.step.least = half_at(rest), rest += 2;
-  for (std::size_t i = 0; i < result.codes.size(); ++i) {
-    const auto at = [&](std::size_t place) { return static_cast<unsigned>(rest[place]); };
-    int code = 0;
-    switch (grid) {
-      case Grid::q8_0: code = static_cast<std::int8_t>(at(i)) + 127; break;
-      case Grid::q4_1:
-      case Grid::q4_0: code = static_cast<int>(at(i % 16) >> (i < 16 ? 0 : 4) & 15U); break;
-      case Grid::q3_0: code = static_cast<int>((at(8 + i / 8) >> (i % 8) & 1U) << 2); [[fallthrough]];
-      case Grid::q2_0: code |= static_cast<int>(at(i / 4) >> (2 * (i % 4)) & 3U); break;
-    }
-    result.codes[i] = code;
-  }
-  return result;
-}
-
 double loss_of(Grid grid, Step step, std::span<const double> values, std::span<const double> importance) {
   double loss = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -159,6 +135,25 @@ void pack(Grid grid, Step step, std::span<const std::uint8_t> codes, std::byte* 
       case Grid::q2_0: rest[i / 4] |= static_cast<std::byte>((code & 3U) << (2 * (i % 4))); break;
     }
   }
+}
+
+Block read_block(Grid grid, const std::byte* bytes) {
+  Block result{{half_at(bytes), 0}};
+  const std::byte* rest = bytes + 2;
+  if (grid == Grid::q4_1) result.step.least = half_at(rest), rest += 2;
+  for (std::size_t i = 0; i < result.codes.size(); ++i) {
+    const auto at = [&](std::size_t place) { return static_cast<unsigned>(rest[place]); };
+    int code = 0;
+    switch (grid) {
+      case Grid::q8_0: code = static_cast<std::int8_t>(at(i)) + 127; break;
+      case Grid::q4_1:
+      case Grid::q4_0: code = static_cast<int>(at(i % 16) >> (i < 16 ? 0 : 4) & 15U); break;
+      case Grid::q3_0: code = static_cast<int>((at(8 + i / 8) >> (i % 8) & 1U) << 2); [[fallthrough]];
+      case Grid::q2_0: code |= static_cast<int>(at(i / 4) >> (2 * (i % 4)) & 3U); break;
+    }
+    result.codes[i] = code;
+  }
+  return result;
 }
 
 void unpack(Grid grid, const std::byte* bytes, float* values) {

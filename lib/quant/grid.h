@@ -47,9 +47,16 @@ int nearest(Grid grid, Step step, double value);  // the code of the nearest lev
 // least-squares fits. `importance` may be empty: all count the same. At most 32 values.
 Step best_step(Grid grid, std::span<const double> values, std::span<const double> importance = {});
 
+struct Block {
+  Step step;
+  std::array<int, block> codes{};
+};
+
 // One block. `codes` has 32 entries.
 void pack(Grid grid, Step step, std::span<const std::uint8_t> codes, std::byte* bytes);
 void unpack(Grid grid, const std::byte* bytes, float* values);  // 32 numbers
+
+Block read_block(Grid grid, const std::byte* bytes);
 
 // A block of q3_0 or q2_0 as a block of q4_0 with the same numbers: its levels are odd multiples of half its scale.
 // Scales below 2^-13 may lose their last bit.

@@ -14,8 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const onnx::ModelProto model = io::parse_onnx({reinterpret_cast<const char*>(data), size}, "input");
     for (const onnx::TensorProto& tensor : model.graph().initializer()) {
-      const auto bytes =
-          static_cast<std::uint64_t>(io::onnx_elements(tensor, "input")) * io::onnx_element_bytes(tensor.data_type());
+      const auto elements = static_cast<std::uint64_t>(io::onnx_elements(tensor, "input"));
+      const auto bytes = io::onnx_raw_bytes(tensor.data_type(), elements);
       if (tensor.has_raw_data() && tensor.data_location() != onnx::TensorProto::EXTERNAL &&
           tensor.raw_data().size() != bytes)
         std::abort();

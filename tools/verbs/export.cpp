@@ -29,6 +29,14 @@ ExportOptions options_of(const OptionValues& values) {
   options.dtype = values.text("dtype") == "fp16" ? exporting::WeightType::f16 : exporting::WeightType::f32;
   options.with_past = values.flag("with-past");
   options.opset = static_cast<int>(values.integer("opset"));
+  const std::string& grids = values.text("quantized");
+  if (grids == "none") return options;
+  if (options.form == GraphForm::dense)
+    fail_input("[export] --form dense multiplies every weight out; leave it or --quantized {} out", grids);
+  options.grids = grids == "qdq" ? exporting::GridForm::qdq : exporting::GridForm::nbits;
+  if (!values.given("opset")) options.opset = exporting::newest_opset;
+  const int oldest = grids == "qdq" ? 21 : 18;  // blocks of DequantizeLinear; BitwiseAnd for look-ups
+  if (options.opset < oldest) fail_input("[export] --quantized {} needs --opset {} or newer", grids, oldest);
   return options;
 }
 
@@ -50,8 +58,8 @@ report::Json json_of(const OptionValues& values, const Exported& exported) {
   report::Json json = report::document("export");
   json["model"] = values.positionals()[0];
   json["output"] = values.text("output");
-  for (const char* name : {"form", "dtype"}) json[name] = values.text(name);
-  json["opset"] = values.integer("opset");
+  for (const char* name : {"form", "dtype", "quantized"}) json[name] = values.text(name);
+  json["opset"] = options_of(values).opset;
   json["nodes"] = exported.nodes;
   json["bytes"] = exported.bytes;
   json["bytes_source"] = exported.bytes_source;
@@ -66,7 +74,7 @@ void print(const OptionValues& values, const Exported& exported) {
   for (const std::string& file : exported.left_out) log_info("left out {}: weights in another format", printable(file));
   print_out(report::wrap_for_stdout(fmt::format("{}  {} {} opset {}  {} nodes  {}, the source {}\n",
                                                 values.text("output"), values.text("form"), values.text("dtype"),
-                                                values.integer("opset"), exported.nodes, format_bytes(exported.bytes),
+                                                options_of(values).opset, exported.nodes, format_bytes(exported.bytes),
                                                 format_bytes(exported.bytes_source))));
   if (exported.difference) print_difference(*exported.difference);
 }
@@ -78,6 +86,14 @@ void hint_type(const OptionValues& values, const std::string& model) {
   if (stored == DType::f32) return;
   log_info("the weights are {} here and become fp32 in the graph; --dtype fp16 halves the file",
            stored == DType::f16 ? "fp16" : "bf16");
+}
+
+void hint_grids(const ExportOptions& options, const models::Spec& spec, const std::string& model) {
+  if (options.grids != exporting::GridForm::dense && spec.on_grids == 0)
+    fail_input("[export] {}: has no weights on grids, which --quantized writes; make them: comera tensorize --bits 4",
+               model);
+  if (options.grids == exporting::GridForm::dense && spec.on_grids > 0)
+    log_info("{} weights on grids become dense in the graph; --quantized qdq keeps them small", spec.on_grids);
 }
 
 std::unique_ptr<engine::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder,
@@ -190,6 +206,13 @@ OptionTable export_table() {
         .group = "Output",
         .help = "element type of the stored weights; inputs, outputs and arithmetic are the same in both",
         .choices = {"fp32", "fp16"}},
+       {.name = "quantized",
+        .type = OptionType::choice,
+        .default_text = "none",
+        .group = "Output",
+        .help = "weights on grids in the graph: none: dense; qdq: blocks of DequantizeLinear (opset 21); nbits: "
+                "MatMulNBits of ONNX Runtime",
+        .choices = {"none", "qdq", "nbits"}},
        {.name = "with-past",
         .type = OptionType::flag,
         .group = "Output",
@@ -215,7 +238,7 @@ OptionTable export_table() {
         .in_config = false},
        json_option()});
   table.add(machine_options()).add(common_options()).synonyms({"save", "onnx", "to-onnx"});
-  table.common({"output", "to", "form", "dtype", "opset", "with-past", "force", "dry-run", "json", "threads"});
+  table.common({"output", "to", "form", "dtype", "opset", "quantized", "with-past", "force", "dry-run", "json"});
   return table.example("comera export run -o run-onnx")
       .example("comera export run -o run.onnx --form factors --dtype fp16")
       .example("comera export four-bits -o model.gguf");
@@ -235,6 +258,7 @@ int run_export(const OptionValues& values) {
     fail_input("[export] {}: has no config.json; name a run folder or a model folder", folder.path());
   const models::ModelSpec spec = models::spec_from_folder(folder.path());
   hint_type(values, folder.path());
+  hint_grids(options, models::common(spec), folder.path());
   if (values.flag("dry-run")) {
     print(values, exporting::plan_onnx(folder, spec, options));
     return 0;

@@ -94,9 +94,10 @@ class Allotting {
   [[noreturn]] void fail_small(std::uint64_t budget, std::uint64_t least) const {
     const auto dense = static_cast<double>(request_.counted.dense_bytes());
     fail_input(
-        "[tensorize] {}: {} bytes are wanted, but with rank 1 everywhere {} are left, a ratio of {:.2f}; that is the "
-        "most for these weights",
-        request_.folder.path(), budget, least, std::floor(100 * dense / static_cast<double>(least)) / 100);
+        "[tensorize] {}: {} bytes are wanted, but with {} everywhere {} are left, a ratio of {:.2f}; that is the most "
+        "for these weights",
+        request_.folder.path(), budget, request_.settings.grids.empty() ? "rank 1" : "the fewest bits", least,
+        std::floor(100 * dense / static_cast<double>(least)) / 100);
   }
 
   void settle_all(const tt::Allocation& allocation) {

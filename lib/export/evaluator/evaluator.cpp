@@ -29,6 +29,17 @@ std::vector<Out> read(std::span<const std::byte> raw, Convert&& convert) {
   return out;
 }
 
+// Two numbers per byte, the first in its low half.
+std::vector<std::int64_t> halves_of_bytes(std::span<const std::byte> raw, std::int64_t count, bool is_signed) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto byte = static_cast<unsigned>(raw[static_cast<std::size_t>(i / 2)]);
+    const auto code = static_cast<std::int64_t>(byte >> (i % 2 * 4) & 15U);
+    out.push_back(is_signed && code >= 8 ? code - 16 : code);
+  }
+  return out;
+}
+
 template <class T>
 ValueOf<T> value_of(const TensorProto& tensor, std::span<const std::byte> raw) {
   ValueOf<T> value{{tensor.dims().begin(), tensor.dims().end()}, true, {}, {}};
@@ -37,6 +48,12 @@ ValueOf<T> value_of(const TensorProto& tensor, std::span<const std::byte> raw) {
     case TensorProto::FLOAT: value.reals = read<float, T>(raw, same); break;
     case TensorProto::FLOAT16: value.reals = read<std::uint16_t, T>(raw, half_to_float); break;
     case TensorProto::INT64: value.integers = read<std::int64_t, std::int64_t>(raw, same); break;
+    case TensorProto::INT8: value.integers = read<std::int8_t, std::int64_t>(raw, same); break;
+    case TensorProto::UINT8: value.integers = read<std::uint8_t, std::int64_t>(raw, same); break;
+    case io::onnx_int4:
+    case io::onnx_uint4:
+      value.integers = halves_of_bytes(raw, value.count(), tensor.data_type() == io::onnx_int4);
+      break;
     case TensorProto::INT32: value.integers = read<std::int32_t, std::int64_t>(raw, same); break;
     default:
       fail_input("[export] initialiser {} is of type {}, which is not evaluated", tensor.name(),
@@ -98,6 +115,7 @@ class Run {
     check_stop();
     const onnx::NodeProto& node = graph_.node(index);
     Operator<T> run = find_arithmetic<T>(node.op_type());
+    if (!run) run = find_quantised<T>(node.op_type());
     const bool rounds = run != nullptr && noise_ != 0;
     if (!run) run = find_shaping<T>(node.op_type());
     if (!run || node.output_size() != 1)

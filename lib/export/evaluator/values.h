@@ -81,6 +81,8 @@ using Operator = ValueOf<T> (*)(const Call<T>&);
 template <class T>
 Operator<T> find_arithmetic(const std::string& op);  // element by element, products, sums, softmax, norms
 template <class T>
+Operator<T> find_quantised(const std::string& op);  // weights on grids
+template <class T>
 Operator<T> find_shaping(const std::string& op);  // moves elements or makes them from shapes
 
 }  // namespace comera::exporting

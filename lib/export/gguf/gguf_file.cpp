@@ -231,7 +231,7 @@ class Plan {
   void fill_blocks(const Weight& weight, io::GgufSink& sink) const {
     const Grid grid = *weight.chain->base;
     const io::ModelFolder::Entry& entry = *folder_.find(weight.chain->base_name());
-    const std::span<const std::byte> all = folder_.file_of(entry).bytes(entry.tensor);
+    const std::span<const std::byte> all = weights_.base_bytes(*weight.chain);
     const auto line = static_cast<std::size_t>(quant::line_bytes(grid, weight.columns()));
     std::vector<std::byte> wide(static_cast<std::size_t>(quant::line_bytes(Grid::q4_0, weight.columns())));
     for (std::int64_t row = 0; row < weight.rows(); ++row) {

@@ -19,8 +19,10 @@ import onnx
 import onnxruntime as ort
 
 WORDS = ["red", "green", "blue", "round", "square", "and"]
-VARIANTS = [*itertools.product(["tt", "factors", "dense"], ["fp32", "fp16"], [17]),
-            ("tt", "fp32", 13), ("factors", "fp32", 20), ("tt", "fp32", 21)]
+VARIANTS = [*itertools.product(["tt", "factors", "dense"], ["fp32", "fp16"], [17], ["none"]),
+            ("tt", "fp32", 13, "none"), ("factors", "fp32", 20, "none"), ("tt", "fp32", 21, "none")]
+ON_GRIDS = [("tt", "fp32", 17, "none"), ("tt", "fp32", 21, "qdq"), ("factors", "fp16", 21, "qdq"),
+            ("tt", "fp32", 21, "nbits"), ("tt", "fp16", 18, "nbits")]
 
 
 def expect(condition, what):
@@ -38,6 +40,8 @@ def session(path):
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
+    # Without it, products with weights on grids round their other factor to 8 bits.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
@@ -103,14 +107,14 @@ def check(program, folders):
     for folder in folders:
         config = json.load(open(f"{folder}/config.json"))
         reference = None
-        for form, dtype, opset in VARIANTS:
-            path = f"{folder}.{form}.{dtype}.{opset}.onnx"
-            report = json.loads(comera(program, "export", folder, "-o", path, "--form", form, "--dtype", dtype,
-                                       "--opset", str(opset), "--json"))
+        on_grids = any("base" in chain for chain in config.get("comera", {}).get("tensors", {}).values())
+        for form, dtype, opset, grids in ON_GRIDS if on_grids else VARIANTS:
+            path = f"{folder}.{form}.{dtype}.{opset}.{grids}.onnx"
+            how = ("--form", form, "--dtype", dtype, "--opset", str(opset), "--quantized", grids)
+            report = json.loads(comera(program, "export", folder, "-o", path, *how, "--json"))
             onnx.checker.check_model(path, full_check=True)
             expect(os.path.getsize(path) == report["bytes"], f"{path}: says {report['bytes']} bytes")
-            comera(program, "export", folder, "-o", "again.onnx", "--force", "--form", form, "--dtype", dtype,
-                   "--opset", str(opset))
+            comera(program, "export", folder, "-o", "again.onnx", "--force", *how)
             expect(open(path, "rb").read() == open("again.onnx", "rb").read(), f"{path}: exported twice, other bytes")
             running = session(path)
             outputs = random_outputs(running, config["vocab_size"])

@@ -30,10 +30,22 @@ for name in dense words stories; do
   run "$COMERA" tensorize "$name" -o "exact-$name" --rank 3 --calibrate hot.txt --exact-rows 4
   expect_exit 0
 done
+# Weights on grids: of every number of bits, with tables, and with corrections.
+for bits in 8 4 2; do
+  run "$COMERA" tensorize dense -o "bits$bits" --bits "$bits"
+  expect_exit 0
+done
+run "$COMERA" tensorize stories -o bits-stories --bits 3
+expect_exit 0
+run "$COMERA" tensorize words -o bits-auto --bits auto --ratio 2.5 --calibrate hot.txt
+expect_exit 0
+run "$COMERA" tensorize dense -o bits-rank --bits 4 --rank 4 --calibrate hot.txt
+expect_exit 0
 [ "$failures" = 0 ] || finish
 export COMERA_INTEROP_PYTHON=${COMERA_ONNX_PYTHON:-}
 against=("$tests/io/interop/run.sh" "$venv" "numpy onnx onnxruntime")
 "${against[@]}" "$tests/export/interop/any_graph.py" "$COMERA" || exit $?
 "${against[@]}" \
   "$tests/export/interop/against_onnxruntime.py" check "$COMERA" \
-  tt pre lowrank dense mlm clm exact-dense exact-words exact-stories
+  tt pre lowrank dense mlm clm exact-dense exact-words exact-stories \
+  bits8 bits4 bits2 bits-stories bits-auto bits-rank
