@@ -153,3 +153,29 @@ TEST_CASE("random rounding moves arithmetic nodes by one rounding, and no others
   }
   CHECK(noisy({"Reshape", {matrix, integers({1}, {6})}}, 1).reals == matrix.reals);
 }
+
+TEST_CASE("operators of weights on grids compute according to their definitions") {
+  const Attribute axis{"axis", std::int64_t{0}}, block{"block_size", std::int64_t{2}};
+  // Rows 0 and 1 share a scale, row 2 has its own.
+  check({"DequantizeLinear", {integers({3, 2}, {1, -2, 3, 4, 5, -6}), reals({2, 2}, {0.5, 2, 10, 100})}, {axis, block}},
+        reals({3, 2}, {0.5, -4, 1.5, 8, 50, -600}));
+  check({"DequantizeLinear", {integers({2, 1}, {7, 9}), reals({1, 1}, {0.25}), integers({1, 1}, {8})}, {axis, block}},
+        reals({2, 1}, {-0.25, 0.25}));
+  // Two outputs of three inputs, in two blocks of two: bytes 0xLOW + 16 * HIGH, codes from 8.
+  check({"MatMulNBits",
+         {reals({1, 3}, {1, 10, 100}), integers({2, 2, 1}, {9 + 16 * 10, 7, 8 + 16 * 8, 15}), reals({4}, {1, 2, 3, 4})},
+         {{"K", std::int64_t{3}}, {"N", std::int64_t{2}}, {"bits", std::int64_t{4}}, block}},
+        reals({1, 2}, {1 + 20 - 200, 2800}));
+  check({"MatMulNBits",
+         {reals({1, 2}, {1, 10}), integers({1, 1, 2}, {130, 127}), reals({1}, {0.5})},
+         {{"K", std::int64_t{2}}, {"N", std::int64_t{1}}, {"bits", std::int64_t{8}}, block}},
+        reals({1, 1}, {1 - 5}));
+  check({"BitwiseAnd", {integers({2}, {0x5a, 0xff}), integers({}, {15})}}, integers({2}, {0xa, 15}));
+  check({"BitShift", {integers({2}, {0x5a, 0xff}), integers({}, {4})}, {{"direction", std::string("RIGHT")}}},
+        integers({2}, {5, 15}));
+  CHECK_THROWS_WITH(run({"BitShift", {integers({1}, {1}), integers({}, {4})}, {{"direction", std::string("LEFT")}}}),
+                    Catch::Matchers::Contains("only shifts to the right"));
+  CHECK_THROWS_WITH(
+      run({"DequantizeLinear", {integers({3, 2}, {0, 0, 0, 0, 0, 0}), reals({1, 2}, {1, 1})}, {axis, block}}),
+      Catch::Matchers::Contains("scales do not fit"));
+}
