@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Reads our files with other programs, on the real checkpoints below COMERA_DATA: `make interop`, or
-# tests/interop/run.sh BUILD. Two virtual environments are made below BUILD and kept, because torch needs gigabytes: one
-# with transformers and sentence-transformers, one with optimum-onnx, which needs an older transformers.
-# COMERA_TRANSFORMERS_PYTHON and COMERA_OPTIMUM_PYTHON name interpreters that have them already.
+# tests/interop/run.sh BUILD. Virtual environments are made below BUILD and kept, because torch needs gigabytes: one
+# with transformers and sentence-transformers, one with optimum-onnx, which needs an older transformers, one with
+# llama.cpp. COMERA_TRANSFORMERS_PYTHON, COMERA_OPTIMUM_PYTHON and COMERA_LLAMA_PYTHON name interpreters that have them
+# already.
 set -euo pipefail
 export HF_HUB_DISABLE_PROGRESS_BARS=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error TQDM_DISABLE=1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -83,6 +84,15 @@ tail -n $(($(wc -l < "$work/stories.txt") / 5)) "$work/stories.txt" > "$work/las
   "$work/perplexity.json" 2> "$work/log" ||
   { cat "$work/log" >&2; exit 1; }
 
+# Weights on grids with low-rank corrections, for llama.cpp.
+head -n 2000 "$work/stories.txt" > "$work/some_stories.txt"
+step "$comera" tensorize "$checkpoints/stories15M" -o "$work/stories-bits" --bits 4 --rank 16 --exclude '*embed*' \
+  --calibrate "$work/some_stories.txt"
+step "$comera" export "$work/stories-bits" -o "$work/stories-bits.gguf"
+step "$comera" export "$work/stories-bits" -o "$work/stories-whole.gguf" --form dense --dtype fp16
+step "$comera" export "$work/stories-bits" -o "$work/stories-float.onnx"
+step "$comera" export "$work/stories-bits" -o "$work/stories-qdq.onnx" --quantized qdq
+
 environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch transformers sentence-transformers \
   sentencepiece
 "$python" "$here/with_transformers.py" "$comera" "$checkpoints" "$work"
@@ -92,4 +102,9 @@ environment optimum-venv "${COMERA_OPTIMUM_PYTHON:-}" numpy torch optimum-onnx o
 # therefore a defect.
 graphs=("$work"/minilm-healed-onnx-{dense,factors,tt}/model.onnx)
 "$python" "$here/../export/interop/against_onnxruntime.py" faster 8 64 "${graphs[@]}"
+# PyPI has llama.cpp as sources: ten minutes of compiling on two cores, once.
+environment llama-venv "${COMERA_LLAMA_PYTHON:-}" numpy onnxruntime llama-cpp-python
+step "$python" "$here/with_llama_cpp.py" "$work"/stories-{whole,bits,bits.lora}.gguf "$work"/stories-{float,qdq}.onnx \
+  "$work/last_fifth.txt"
+tail -n 1 "$work/log"
 echo "everything agrees; it took $((SECONDS / 60)) min $((SECONDS % 60)) s"

@@ -172,6 +172,40 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
   return 0;
 }
 
+std::vector<Option> graph_options() {
+  return {
+      {.name = "form",
+       .type = OptionType::choice,
+       .default_text = "tt",
+       .group = "Output",
+       .help = "tt: cores that the runtime merges when it loads the graph; factors: left and right factor; dense: "
+               "multiplied out",
+       .choices = {"tt", "factors", "dense"}},
+      {.name = "opset",
+       .type = OptionType::integer,
+       .default_text = std::to_string(exporting::default_opset),
+       .group = "Output",
+       .help = "version of the standard operators, 13 to 21"},
+      {.name = "dtype",
+       .type = OptionType::choice,
+       .default_text = "fp32",
+       .group = "Output",
+       .help = "element type of the stored weights; inputs, outputs and arithmetic are the same in both",
+       .choices = {"fp32", "fp16"}},
+      {.name = "quantized",
+       .type = OptionType::choice,
+       .default_text = "none",
+       .group = "Output",
+       .help = "weights on grids in the graph: none: dense; qdq: blocks of DequantizeLinear (opset 21); nbits: "
+               "MatMulNBits of ONNX Runtime",
+       .choices = {"none", "qdq", "nbits"}},
+      {.name = "with-past",
+       .type = OptionType::flag,
+       .group = "Output",
+       .help =
+           "decoders: add inputs and outputs for the keys and values of earlier tokens, to generate token by token"}};
+}
+
 }  // namespace
 
 OptionTable export_table() {
@@ -188,36 +222,6 @@ OptionTable export_table() {
         .short_name = 'o',
         .in_config = false,
         .files = FileUse::written},
-       {.name = "form",
-        .type = OptionType::choice,
-        .default_text = "tt",
-        .group = "Output",
-        .help = "tt: cores that the runtime merges when it loads the graph; factors: left and right factor; dense: "
-                "multiplied out",
-        .choices = {"tt", "factors", "dense"}},
-       {.name = "opset",
-        .type = OptionType::integer,
-        .default_text = std::to_string(exporting::default_opset),
-        .group = "Output",
-        .help = "version of the standard operators, 13 to 21"},
-       {.name = "dtype",
-        .type = OptionType::choice,
-        .default_text = "fp32",
-        .group = "Output",
-        .help = "element type of the stored weights; inputs, outputs and arithmetic are the same in both",
-        .choices = {"fp32", "fp16"}},
-       {.name = "quantized",
-        .type = OptionType::choice,
-        .default_text = "none",
-        .group = "Output",
-        .help = "weights on grids in the graph: none: dense; qdq: blocks of DequantizeLinear (opset 21); nbits: "
-                "MatMulNBits of ONNX Runtime",
-        .choices = {"none", "qdq", "nbits"}},
-       {.name = "with-past",
-        .type = OptionType::flag,
-        .group = "Output",
-        .help =
-            "decoders: add inputs and outputs for the keys and values of earlier tokens, to generate token by token"},
        {.name = "to",
         .type = OptionType::choice,
         .default_text = "onnx",
@@ -237,7 +241,7 @@ OptionTable export_table() {
         .help = "print the size of the output and write nothing",
         .in_config = false},
        json_option()});
-  table.add(machine_options()).add(common_options()).synonyms({"save", "onnx", "to-onnx"});
+  table.add(graph_options()).add(machine_options()).add(common_options()).synonyms({"save", "onnx", "to-onnx"});
   table.common({"output", "to", "form", "dtype", "opset", "quantized", "with-past", "force", "dry-run", "json"});
   return table.example("comera export run -o run-onnx")
       .example("comera export run -o run.onnx --form factors --dtype fp16")

@@ -83,6 +83,25 @@ run "$COMERA" inspect dense --json
 expect_json "all(l['form'] == 'dense' for l in d['layers'])"
 expect_equal "$(grep -a -c '"F32"' dense/model.safetensors)" 0
 
+# A graph that keeps the grids is smaller than one that does not.
+run "$COMERA" export mixed -o mixed.onnx
+expect_exit 0
+expect_err 'weights on grids become dense in the graph; --quantized qdq keeps them small'
+for grids in qdq nbits; do
+  run "$COMERA" export mixed -o "$grids.onnx" --quantized "$grids" --json
+  expect_exit 0
+  expect_json "d['opset'] == 21 and d['largest_difference'] <= d['bound'] and d['bytes'] * 3 < $(stat -c %s mixed.onnx)"
+done
+run "$COMERA" export mixed -o no.onnx --quantized qdq --opset 17
+expect_exit 2
+expect_err 'needs --opset 21 or newer'
+run "$COMERA" export mixed -o no.onnx --quantized nbits --form dense
+expect_exit 2
+run "$COMERA" export bert -o no.onnx --quantized nbits
+expect_exit 2
+expect_err 'has no weights on grids'
+expect_no_file no.onnx
+
 # What cannot be done is refused.
 run "$COMERA" tensorize llama -o no --bits 4 --form tt
 expect_exit 2
