@@ -1,15 +1,25 @@
 // Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in Llama's layout: in a head of size D, features i and i
-// + D/2 are rotated by the angle position * theta^(-2i/D). The backward is the inverse rotation.
+// + D/2 are rotated by the angle position * frequency(i). The backward is the inverse rotation.
 #pragma once
 
 #include "kernels/types.h"
 
 namespace comera::kernels {
 
+// Frequencies: base = theta^(-2i/D), and of it the share s = kept + kept_by_feature i + kept_by_base base, cut to [0,
+// 1], stays while the rest is divided by `factor`: base (s + (1 - s) / factor). Models that were trained further on
+// longer texts divide the low frequencies so. By default all stays.
+struct RotaryAngles {
+  double theta = 10000;
+  double factor = 1;
+  double kept = 1, kept_by_feature = 0, kept_by_base = 0;
+  double amplitude = 1;  // of cosines and sines
+};
+
 // Computes the cosines and sines of positions 0 .. positions - 1, with angles in double. All layers share one table.
 struct RotaryTable {
   std::int64_t positions = 0, head_size = 0;  // P, D (even)
-  double theta = 10000;
+  RotaryAngles angles = {};
   void* cosines = nullptr;  // [P, D/2]
   void* sines = nullptr;    // [P, D/2]
 };

@@ -17,11 +17,15 @@ Status run(const Context& context, const RotaryTable& a) {
   float *cosines = f32(a.cosines), *sines = f32(a.sines);
   parallel_for(context, tiles_of(a.positions, table_rows), [&](std::int64_t tile) {
     for (std::int64_t i = 0; i < half; ++i) {
-      const double frequency = __builtin_pow(a.theta, -2.0 * static_cast<double>(i) / static_cast<double>(a.head_size));
+      const RotaryAngles& by = a.angles;
+      const auto feature = static_cast<double>(i);
+      const double base = __builtin_pow(by.theta, -2.0 * feature / static_cast<double>(a.head_size));
+      const double share = min(max(by.kept + by.kept_by_feature * feature + by.kept_by_base * base, 0.0), 1.0);
+      const double frequency = base * (share + (1 - share) / by.factor);
       for (std::int64_t p = tile * table_rows; p < min(a.positions, (tile + 1) * table_rows); ++p) {
         const double angle = static_cast<double>(p) * frequency;
-        cosines[p * half + i] = static_cast<float>(__builtin_cos(angle));
-        sines[p * half + i] = static_cast<float>(__builtin_sin(angle));
+        cosines[p * half + i] = static_cast<float>(by.amplitude * __builtin_cos(angle));
+        sines[p * half + i] = static_cast<float>(by.amplitude * __builtin_sin(angle));
       }
     }
   });

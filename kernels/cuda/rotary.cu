@@ -11,11 +11,15 @@ constexpr unsigned threads = 256;
 __global__ void __launch_bounds__(threads) make_table(const __grid_constant__ RotaryTable a) {
   const std::int64_t half = a.head_size / 2;
   for (std::int64_t i = flat_index(); i < a.positions * half; i += flat_stride()) {
-    const double frequency = pow(a.theta, -2.0 * static_cast<double>(i % half) / static_cast<double>(a.head_size));
+    const auto feature = static_cast<double>(i % half);
+    const double base = pow(a.angles.theta, -2.0 * feature / static_cast<double>(a.head_size));
+    const double share =
+        fmin(fmax(a.angles.kept + a.angles.kept_by_feature * feature + a.angles.kept_by_base * base, 0.0), 1.0);
+    const double frequency = base * (share + (1 - share) / a.angles.factor);
     const std::int64_t position = i / half;
     const double angle = static_cast<double>(position) * frequency;
-    static_cast<float*>(a.cosines)[i] = static_cast<float>(cos(angle));
-    static_cast<float*>(a.sines)[i] = static_cast<float>(sin(angle));
+    static_cast<float*>(a.cosines)[i] = static_cast<float>(a.angles.amplitude * cos(angle));
+    static_cast<float*>(a.sines)[i] = static_cast<float>(a.angles.amplitude * sin(angle));
   }
 }
 

@@ -1,6 +1,8 @@
 // Reference of kernels/rotary.h.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/reference/scalar.h"
 #include "kernels/rotary.h"
 
@@ -11,10 +13,13 @@ void compute(const RotaryTable& a) {
   const std::int64_t half = a.head_size / 2;
   for (std::int64_t p = 0; p < a.positions; ++p)
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(p) * std::pow(a.theta, -2.0 * static_cast<double>(i) / static_cast<double>(a.head_size));
-      out<T>(a.cosines)[p * half + i] = T(std::cos(angle));
-      out<T>(a.sines)[p * half + i] = T(std::sin(angle));
+      const RotaryAngles& by = a.angles;
+      const auto feature = static_cast<double>(i);
+      const double base = std::pow(by.theta, -2.0 * feature / static_cast<double>(a.head_size));
+      const double share = std::clamp(by.kept + by.kept_by_feature * feature + by.kept_by_base * base, 0.0, 1.0);
+      const double angle = static_cast<double>(p) * (base * (share + (1 - share) / by.factor));
+      out<T>(a.cosines)[p * half + i] = T(by.amplitude * std::cos(angle));
+      out<T>(a.sines)[p * half + i] = T(by.amplitude * std::sin(angle));
     }
 }
 

@@ -72,18 +72,21 @@ class DecoderGraph {
     return graph_.node("Where", {seen, graph_.scalar(0.0F), graph_.scalar(std::numeric_limits<float>::lowest())});
   }
 
-  // cos and sin of position * theta^(-2i / size): [batch, sequence, 1, size / 2].
+  // cos and sin of position * frequency: [batch, sequence, 1, size / 2].
   void make_angles() {
     const Graph::Scope scope(graph_, "rotary");
     std::vector<float> frequencies(static_cast<std::size_t>(spec_.head_size / 2));
+    const kernels::RotaryAngles by = models::rotary_angles(spec_.theta, spec_.head_size, spec_.scaling);
     for (std::size_t i = 0; i < frequencies.size(); ++i)
-      frequencies[i] = static_cast<float>(
-          std::pow(spec_.theta, -2.0 * static_cast<double>(i) / static_cast<double>(spec_.head_size)));
+      frequencies[i] = static_cast<float>(models::frequency_of(by, static_cast<std::int64_t>(i), spec_.head_size));
     const Name positions = graph_.node("Cast", {graph_.node("Unsqueeze", {position_ids_, graph_.integers({2, 3})})},
                                        {{"to", std::int64_t{TensorProto::FLOAT}}});
     const Name angles = graph_.node("Mul", {positions, graph_.floats("rotary.frequencies", frequencies)});
-    cosines_ = graph_.node("Cos", {angles});
-    sines_ = graph_.node("Sin", {angles});
+    const auto scaled = [&](const Name& x) {
+      return by.amplitude == 1 ? x : graph_.node("Mul", {x, graph_.scalar(static_cast<float>(by.amplitude))});
+    };
+    cosines_ = scaled(graph_.node("Cos", {angles}));
+    sines_ = scaled(graph_.node("Sin", {angles}));
   }
 
   // x [batch, sequence, heads, size]: rotates the pairs (i, i + size / 2).

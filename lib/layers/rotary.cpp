@@ -1,12 +1,10 @@
 #include "lib/layers/rotary.h"
 
-#include "kernels/rotary.h"
-
 namespace comera::layers {
 
 void Rotary::fill(Walk& walk, const RotaryTables& tables) const {
   walk.run(walk.backend().rotary_table,
-           kernels::RotaryTable{tables.cosines.shape[0], head_size_, theta_, tables.cosines.data, tables.sines.data});
+           kernels::RotaryTable{tables.cosines.shape[0], head_size_, angles_, tables.cosines.data, tables.sines.data});
 }
 
 void Rotary::begin(Pass& pass, const Tensor& positions, std::int64_t count, const RotaryTables& ready) {

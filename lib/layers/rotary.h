@@ -1,6 +1,7 @@
 // Rotary positions of queries and keys: one table of cosines and sines for all layers of a pass.
 #pragma once
 
+#include "kernels/rotary.h"
 #include "lib/layers/training/pass.h"
 
 namespace comera::layers {
@@ -11,7 +12,7 @@ struct RotaryTables {
 
 class Rotary {
  public:
-  Rotary(std::int64_t head_size, double theta) : head_size_(head_size), theta_(theta) {}
+  Rotary(std::int64_t head_size, const kernels::RotaryAngles& angles) : head_size_(head_size), angles_(angles) {}
 
   // Fills tables of the given shape, allocated by any owner.
   void fill(Walk& walk, const RotaryTables& tables) const;
@@ -25,7 +26,7 @@ class Rotary {
 
  private:
   std::int64_t head_size_;
-  double theta_;
+  kernels::RotaryAngles angles_;
   Tensor positions_;
   RotaryTables tables_;
 };

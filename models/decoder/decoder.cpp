@@ -34,7 +34,7 @@ class Decoder final : public layers::Model {
         words_(vocabulary_table(builder_, spec, DecoderNames::word)),
         first_norm_(builder_, DecoderNames::layer(0, DecoderNames::first_norm), spec.hidden,
                     {kernels::NormKind::rms, spec.epsilon, 0, 0}),
-        shared_{layers::Rotary(spec.head_size, spec.theta)} {
+        shared_{layers::Rotary(spec.head_size, rotary_angles(spec.theta, spec.head_size, spec.scaling))} {
     for (std::int64_t i = 0; i < spec.layers; ++i)
       blocks_.add(std::make_unique<DecoderBlock>(builder_, spec, i, shared_));
     if (!spec.tied) head_words_ = vocabulary_table(builder_, spec, DecoderNames::head);

@@ -10,6 +10,7 @@ using Names = DecoderNames;
 struct Part {
   const char* name;
   std::int64_t out;
+  bool bias;
 };
 
 LinearSet linears(Builder& builder, const DecoderSpec& spec, std::int64_t index, std::int64_t in,
@@ -17,7 +18,7 @@ LinearSet linears(Builder& builder, const DecoderSpec& spec, std::int64_t index,
   std::vector<layers::LinearSpec> specs;
   for (const Part& part : parts) {
     specs.push_back(spec.linear(Names::layer(index, part.name), part.out));
-    specs.back().bias = false;
+    specs.back().bias = part.bias;
     specs.back().place = place;
   }
   return LinearSet::make(builder, specs, in, Activation::none);
@@ -25,7 +26,9 @@ LinearSet linears(Builder& builder, const DecoderSpec& spec, std::int64_t index,
 
 std::vector<Part> attention_inputs(const DecoderSpec& spec) {
   const std::int64_t narrow = spec.key_heads * spec.head_size;
-  return {{Names::query, spec.heads * spec.head_size}, {Names::key, narrow}, {Names::value, narrow}};
+  return {{Names::query, spec.heads * spec.head_size, spec.qkv_bias},
+          {Names::key, narrow, spec.qkv_bias},
+          {Names::value, narrow, spec.qkv_bias}};
 }
 
 // The last norm of a block is the first norm of the next block.
@@ -43,13 +46,15 @@ DecoderBlock::DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64
       qkv_(linears(builder, spec, index, spec.hidden, attention_inputs(spec))),
       attention_(builder, Names::layer(index, "self_attn"),
                  {spec.heads, spec.key_heads, spec.head_size, spec.attention_dropout}),
-      projection_(linears(builder, spec, index, wide_, {{Names::output, spec.hidden}}, Place::attention_output)),
+      projection_(linears(builder, spec, index, wide_, {{Names::output, spec.hidden, spec.output_bias}},
+                          Place::attention_output)),
       middle_(builder, Names::layer(index, Names::middle_norm), spec.hidden,
               {kernels::NormKind::rms, spec.epsilon, 0, 0}),
-      gate_up_(linears(builder, spec, index, spec.hidden,
-                       {{Names::gate, spec.intermediate}, {Names::up, spec.intermediate}})),
+      gate_up_(
+          linears(builder, spec, index, spec.hidden,
+                  {{Names::gate, spec.intermediate, spec.mlp_bias}, {Names::up, spec.intermediate, spec.mlp_bias}})),
       gated_(Names::layer(index, "mlp"), Activation::silu),
-      down_(linears(builder, spec, index, spec.intermediate, {{Names::down, spec.hidden}})),
+      down_(linears(builder, spec, index, spec.intermediate, {{Names::down, spec.hidden, spec.mlp_bias}})),
       output_(builder, output_norm_name(spec, index), spec.hidden, {kernels::NormKind::rms, spec.epsilon, 0, 0}) {}
 
 Value DecoderBlock::attend(Pass& pass, Tensor* qkv, const KeyRanges& keys) {

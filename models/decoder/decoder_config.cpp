@@ -1,5 +1,7 @@
 #include "models/decoder/decoder_config.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
@@ -10,40 +12,26 @@ namespace {
 
 using io::Json;
 
-// Decoder families with the same tensors and arithmetic. They differ in the defaults of a few keys.
+// Families with the same blocks. They differ in biases and in the defaults of a few keys.
 struct Family {
   const char *type, *architecture;
+  DecoderFamily written;                      // the family of the files that are written
   std::int64_t key_heads, positions, window;  // defaults of missing keys; 0: as many as heads, or no window
 };
-constexpr Family llama{"llama", "LlamaForCausalLM", 0, 2048, 0};
-constexpr Family mistral{"mistral", "MistralForCausalLM", 8, 131072, 4096};
+constexpr Family families[] = {{"llama", "LlamaForCausalLM", DecoderFamily::llama, 0, 2048, 0},
+                               {"mistral", "MistralForCausalLM", DecoderFamily::llama, 8, 131072, 4096},
+                               {"qwen2", "Qwen2ForCausalLM", DecoderFamily::qwen2, 32, 32768, 4096}};
+const Family& llama = families[0];
 
-const Family& family_of(const ConfigReader& reader) {
-  return reader.text("model_type", "") == mistral.type ? mistral : llama;
+const Family& family_named(const std::string& type) {
+  for (const Family& family : families)
+    if (type == family.type) return family;
+  return llama;
 }
 
-std::string text_of(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-// Reads theta and rejects angles other than position * theta^(-2i/D). Older files use `rope_scaling`; newer ones use
-// `rope_parameters`, which also contains theta.
-double read_theta(const ConfigReader& reader) {
-  double theta = reader.real("rope_theta", 10000.0);
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (!reader.has(key)) continue;
-    const Json& rope = reader.config()[key];
-    if (!rope.is_object())
-      fail_input("{}: {} is {}; it must be an object or null", reader.name(), key,
-                 printable(rope.dump().substr(0, 64)));
-    const std::string type = text_of(rope, "rope_type").empty() ? text_of(rope, "type") : text_of(rope, "rope_type");
-    if (type != "default" && !(type.empty() && rope.contains("rope_theta")))
-      fail_input("{}: {} asks for positions of type '{}'; only 'default' is supported", reader.name(), key,
-                 printable(type));
-    if (rope.contains("rope_theta")) theta = ConfigReader(rope, reader.name()).real("rope_theta");
-  }
-  return theta;
+const Family& family_of(DecoderFamily written) {
+  return *std::find_if(std::begin(families), std::end(families),
+                       [&](const Family& family) { return family.written == written; });
 }
 
 std::vector<std::int64_t> read_ends(const ConfigReader& reader) {
@@ -61,6 +49,7 @@ std::vector<std::int64_t> read_ends(const ConfigReader& reader) {
 
 // A window that covers all positions has no effect.
 void require_no_window(const ConfigReader& reader, const Family& family, std::int64_t positions) {
+  if (family.written == DecoderFamily::qwen2 && !reader.flag("use_sliding_window", false)) return;
   const bool there = reader.config().contains("sliding_window");
   const std::int64_t window = reader.has("sliding_window") ? reader.integer("sliding_window")
                               : there                      ? 0
@@ -77,20 +66,21 @@ void require_supported(const ConfigReader& reader, const Family& family) {
     fail_input("{}: architecture {} is not supported; of model_type {} only {} is", reader.name(), found, family.type,
                family.architecture);
   reader.require("hidden_act", "silu");
-  reader.require_off("attention_bias");
-  reader.require_off("mlp_bias");
   if (const double part = reader.real("partial_rotary_factor", 1.0); part != 1)
     fail_input("{}: partial_rotary_factor is {}; only 1 is supported", reader.name(), part);
 }
 
 }  // namespace
 
-bool is_decoder_type(const std::string& model_type) { return model_type == llama.type || model_type == mistral.type; }
+bool is_decoder_type(const std::string& model_type) {
+  return std::any_of(std::begin(families), std::end(families),
+                     [&](const Family& family) { return model_type == family.type; });
+}
 
 std::string to_config_json(const DecoderSpec& spec, const layers::Model& model) {
   Json config = config_start(spec);
-  config["architectures"] = Json::array({llama.architecture});
-  config["model_type"] = llama.type;
+  config["architectures"] = Json::array({family_of(spec.family).architecture});
+  config["model_type"] = family_of(spec.family).type;
   config.erase("sliding_window");
   config["vocab_size"] = spec.vocabulary;
   config["hidden_size"] = spec.hidden;
@@ -103,7 +93,10 @@ std::string to_config_json(const DecoderSpec& spec, const layers::Model& model) 
   config["hidden_act"] = "silu";
   config["rms_norm_eps"] = spec.epsilon;
   config["rope_theta"] = spec.theta;
-  config["attention_bias"] = config["mlp_bias"] = false;
+  if (spec.family == DecoderFamily::llama) {
+    config["attention_bias"] = spec.qkv_bias;
+    config["mlp_bias"] = spec.mlp_bias;
+  }
   config["attention_dropout"] = spec.attention_dropout;
   config["tie_word_embeddings"] = spec.tied;
   if (spec.begin >= 0) config["bos_token_id"] = spec.begin;
@@ -114,7 +107,7 @@ std::string to_config_json(const DecoderSpec& spec, const layers::Model& model) 
 }
 
 DecoderSpec parse_decoder_config(const ConfigReader& reader) {
-  const Family& family = family_of(reader);
+  const Family& family = family_named(reader.text("model_type", ""));
   require_supported(reader, family);
   DecoderSpec spec;
   spec.source = reader.config().dump();
@@ -130,7 +123,15 @@ DecoderSpec parse_decoder_config(const ConfigReader& reader) {
   spec.epsilon = reader.real("rms_norm_eps", 1e-6);
   spec.attention_dropout = reader.real("attention_dropout", 0.0);
   spec.tied = reader.flag("tie_word_embeddings", false);
-  spec.theta = read_theta(reader);
+  const Rope rope = read_rope(reader, spec.positions);
+  spec.theta = rope.theta;
+  spec.scaling = rope.scaling;
+  spec.family = family.written;
+  // Llama's flag is for all four layers of attention. Qwen2 has it at three of them and no flag; Mistral has none.
+  const bool of_llama = std::string(family.type) == llama.type;
+  spec.output_bias = of_llama && reader.flag("attention_bias", false);
+  spec.qkv_bias = spec.output_bias || family.written == DecoderFamily::qwen2;
+  spec.mlp_bias = of_llama && reader.flag("mlp_bias", false);
   spec.begin = reader.integer("bos_token_id", -1);
   spec.end = read_ends(reader);
   if (!reader.has("head_dim") && spec.heads > 0 && spec.hidden % spec.heads != 0)

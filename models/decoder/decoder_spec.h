@@ -1,9 +1,13 @@
-// The description of a decoder: the values of a Hugging Face LlamaConfig.
+// The description of a decoder: the values of a Hugging Face LlamaConfig or Qwen2Config.
 #pragma once
 
+#include "models/decoder/rope.h"
 #include "models/spec.h"
 
 namespace comera::models {
+
+// Families whose files have other names or defaults. Mistral models without a window are llama models.
+enum class DecoderFamily : std::uint8_t { llama, qwen2 };
 
 struct DecoderSpec : Spec {
   DecoderSpec() {
@@ -15,8 +19,11 @@ struct DecoderSpec : Spec {
   std::int64_t key_heads = 0;  // number of key and value heads, a divisor of `heads`
   std::int64_t head_size = 0;  // even
   double theta = 10000;        // base of the rotary angles
-  bool tied = false;           // the word table is also the head
-  std::int64_t begin = 1;      // ids of the pieces before and after a text; -1: none
+  RopeScaling scaling = {};    // of these angles
+  DecoderFamily family = DecoderFamily::llama;
+  bool qkv_bias = false, output_bias = false, mlp_bias = false;
+  bool tied = false;       // the word table is also the head
+  std::int64_t begin = 1;  // ids of the pieces before and after a text; -1: none
   std::vector<std::int64_t> end{2};
 };
 

@@ -8,13 +8,13 @@
 namespace comera::kernels::test {
 namespace {
 
-Case table(std::int64_t positions, std::int64_t head_size, double theta) {
+Case table(std::int64_t positions, std::int64_t head_size, const RotaryAngles& angles) {
   Case c("table P=" + std::to_string(positions) + " D=" + std::to_string(head_size) +
-         " theta=" + std::to_string(theta));
+         " theta=" + std::to_string(angles.theta) + " factor=" + std::to_string(angles.factor));
   c.empty("cosines", positions, head_size / 2).empty("sines", positions, head_size / 2);
   c.forward = [=](Run& r) {
     r.call(&Backend::rotary_table, [&] {
-      return RotaryTable{positions, head_size, theta, r.out("cosines"), r.out("sines")};
+      return RotaryTable{positions, head_size, angles, r.out("cosines"), r.out("sines")};
     });
   };
   return c;
@@ -59,7 +59,12 @@ Case rotation(const std::vector<std::int64_t>& positions, std::int64_t heads, st
 }  // namespace
 
 static std::vector<Case> rotary_cases() {
-  std::vector<Case> cases{table(1, 2, 10000), table(37, 10, 10000), table(200, 64, 500000)};
+  std::vector<Case> cases{table(1, 2, {10000}),
+                          table(37, 10, {10000}),
+                          table(200, 64, {500000}),
+                          table(60, 64, {.theta = 500000, .factor = 8, .kept = -0.3, .kept_by_base = 400}),
+                          table(60, 20, {.factor = 4, .kept = 1.5, .kept_by_feature = -0.2, .amplitude = 1.14}),
+                          table(60, 8, {.factor = 2, .kept = 0})};
   for (const bool in_place : {false, true}) {
     cases.push_back(rotation({0}, 1, 2, in_place));
     cases.push_back(rotation({0, 1, 2, 39, 0, 1}, 3, 10, in_place));
@@ -79,7 +84,7 @@ TEST_CASE("rotary: products of rotated vectors depend on their distance alone") 
   double cosines[20 * size / 2], sines[20 * size / 2];
   const Backend& backend = reference_backend();
   const Context context{DType::f64, nullptr, nullptr, 0};
-  backend.rotary_table.run(context, RotaryTable{20, size, 10000, cosines, sines});
+  backend.rotary_table.run(context, RotaryTable{20, size, {}, cosines, sines});
   const auto product = [&](std::int32_t p, std::int32_t q) {
     double x[size], y[size], sum = 0;
     for (std::int64_t i = 0; i < size; ++i)

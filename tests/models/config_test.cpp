@@ -189,13 +189,18 @@ TEST_CASE("config: reading a decoder's config.json back builds the same model, a
     CHECK_THROWS_WITH(parsed(from, to), Catch::Contains("c.json") && Catch::Contains(words));
   };
   refused("\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"", "hidden_act is 'gelu'");
-  refused("\"attention_bias\": false", "\"attention_bias\": true", "attention_bias is true");
-  refused("\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true");
   refused("LlamaForCausalLM", "LlamaForTokenClassification", "LlamaForTokenClassification");
   refused("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "not a multiple of num_key_value_heads 3");
   refused("\"head_dim\": 4", "\"head_dim\": 5", "head_dim 5 is odd");
-  refused("\"mlp_bias\": false", "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0}", "type 'llama3'");
-  refused("\"mlp_bias\": false", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}", "type 'linear'");
+  const auto refused_rope = [&](const std::string& rope, const std::string& words) {
+    refused("\"mlp_bias\": false", "\"rope_scaling\": " + rope, words);
+  };
+  refused_rope(R"({"rope_type": "llama3", "factor": 8.0})", "'low_freq_factor'");
+  refused_rope(R"({"rope_type": "dynamic", "factor": 8.0})", "type 'dynamic'; default, linear, llama3 and yarn");
+  refused_rope(R"({"type": "linear", "factor": 0.5})", "rope_scaling.factor is 0.5; it must lie between 1 and");
+  refused_rope(R"({"type": "yarn", "factor": 4, "mscale": 1})", "rope_scaling.mscale is not supported");
+  refused_rope(R"({"type": "yarn", "factor": 4, "beta_fast": 1})", "a ramp from 1 to 1 turns");
+  refused_rope("7", "rope_scaling is 7; it must be an object or null");
   refused("\"mlp_bias\": false", "\"partial_rotary_factor\": 0.5", "partial_rotary_factor is 0.5");
   CHECK(
       parsed("\"mlp_bias\": false", "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500.0}").theta ==

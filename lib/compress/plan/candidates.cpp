@@ -28,6 +28,7 @@ const std::vector<Architecture>& architectures() {
       {"roberta-prelayernorm", bert_linear, bert_tables, false},
       {"llama", {"*layers.*_proj"}, {"*embed_tokens"}, false},
       {"mistral", {"*layers.*_proj"}, {"*embed_tokens"}, false},
+      {"qwen2", {"*layers.*_proj"}, {"*embed_tokens"}, false},
       {"gpt2", {"*.c_attn", "*.c_proj", "*.c_fc"}, {"*wte"}, true},
   };
   return all;

@@ -16,6 +16,13 @@
 namespace comera::exporting {
 namespace {
 
+// Keys of the architecture begin with its name.
+std::string key_of(const io::GgufFile& file, const char* name) {
+  return fmt::format("{}.{}", file.text("general.architecture"), name);
+}
+
+bool is_qwen2(const io::GgufFile& file) { return file.text("general.architecture") == "qwen2"; }
+
 // A tensor of the folder and its source. Rows of q and k are in pairs (gguf_names.h).
 struct Source {
   const io::GgufTensor* tensor = nullptr;
@@ -25,8 +32,9 @@ struct Source {
 class Names {
  public:
   explicit Names(const io::GgufFile& file)
-      : file_(file), heads_(file.integer("llama.attention.head_count")), key_heads_(heads_) {
-    if (file.has("llama.attention.head_count_kv")) key_heads_ = file.integer("llama.attention.head_count_kv");
+      : file_(file), heads_(file.integer(key_of(file, "attention.head_count"))), key_heads_(heads_) {
+    if (file.has(key_of(file, "attention.head_count_kv")))
+      key_heads_ = file.integer(key_of(file, "attention.head_count_kv"));
     constexpr std::int64_t most = 1 << 20;
     if (std::min(heads_, key_heads_) < 1 || std::max(heads_, key_heads_) > most)
       fail_input("{}: {} heads and {} key heads are outside 1 to {}; the file is damaged", file.path(), heads_,
@@ -52,7 +60,10 @@ class Names {
   std::pair<std::string, Source> source_of(const io::GgufTensor& tensor) const {
     const auto name = hugging_face_name(tensor.name);
     if (!name) fail_unknown(tensor);
-    const std::int64_t heads = is_query(tensor.name) ? heads_ : is_key(tensor.name) ? key_heads_ : 0;
+    const std::int64_t heads = is_qwen2(file_)         ? 0  // llama.cpp rotates its halves, not pairs
+                               : is_query(tensor.name) ? heads_
+                               : is_key(tensor.name)   ? key_heads_
+                                                       : 0;
     const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
     if (heads > 0 && rows % (2 * heads) != 0)
       fail_input("{}: tensor {}: {} rows do not divide into {} heads of an even size", file_.path(),
@@ -72,17 +83,29 @@ io::StoredType type_of(io::GgufType type) {
 // Things that change the answers and that such a folder does not hold, or that other architectures have.
 void require_llama(const io::GgufFile& file) {
   const std::string& architecture = file.text("general.architecture");
-  if (architecture != "llama")
-    fail_input("{}: holds a model of architecture {}; llama is read", file.path(), printable(architecture));
+  if (architecture != "llama" && architecture != "qwen2")
+    fail_input("{}: holds a model of architecture {}; llama and qwen2 are read", file.path(), printable(architecture));
   if (file.has("split.count") && file.integer("split.count") > 1)
     fail_input("{}: is one of {} files of a model; join them with llama-gguf-split --merge", file.path(),
                file.integer("split.count"));
-  for (const char* key : {"llama.expert_count", "llama.attention.sliding_window"})
+  for (const std::string& key : {key_of(file, "expert_count"), key_of(file, "attention.sliding_window")})
     if (file.has(key) && file.integer(key) > 0)
       fail_input("{}: key {} is {}; such models are not read", file.path(), key, file.integer(key));
-  if (file.has("llama.rope.scaling.type") && file.text("llama.rope.scaling.type") != "none")
-    fail_input("{}: the positions are scaled ({}); such models are not read", file.path(),
-               printable(file.text("llama.rope.scaling.type")));
+}
+
+double shortest(double stored);
+
+// `rope_scaling` of config.json; empty: the positions are not scaled.
+io::Json rope_scaling(const io::GgufFile& file) {
+  const std::string type_key = key_of(file, "rope.scaling.type");
+  const std::string type = file.has(type_key) ? file.text(type_key) : "none";
+  if (type == "none") return io::Json::object();
+  if (type != "linear" && type != "yarn")
+    fail_input("{}: the positions are scaled ({}); linear and yarn are read", file.path(), printable(type));
+  io::Json scaling{{"rope_type", type}, {"factor", shortest(file.real(key_of(file, "rope.scaling.factor")))}};
+  if (const std::string key = key_of(file, "rope.scaling.original_context_length"); type == "yarn" && file.has(key))
+    scaling["original_max_position_embeddings"] = file.integer(key);
+  return scaling;
 }
 
 // The shortest decimal of the float that the file stores: 1e-05, not 9.99999974737875e-06.
@@ -160,30 +183,35 @@ Split split_of(const io::GgufFile& file) {
 
 io::Json gguf_config(const io::GgufFile& file) {
   require_llama(file);
-  const std::int64_t width = file.integer("llama.embedding_length"), heads = file.integer("llama.attention.head_count");
-  const auto optional = [&](const char* key, std::int64_t otherwise) {
+  const std::int64_t width = file.integer(key_of(file, "embedding_length")),
+                     heads = file.integer(key_of(file, "attention.head_count"));
+  const auto optional = [&](const std::string& key, std::int64_t otherwise) {
     return file.has(key) ? file.integer(key) : otherwise;
   };
   if (heads < 1 || width < 1) fail_input("{}: {} heads of a width of {} are no model", file.path(), heads, width);
   const io::GgufTensor* table = file.find("token_embd.weight");
   if (!table || table->shape.size() != 2) fail_input("{}: tensor token_embd.weight is missing", file.path());
   io::Json config{
-      {"architectures", {"LlamaForCausalLM"}},
-      {"model_type", "llama"},
+      {"architectures", {is_qwen2(file) ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
+      {"model_type", file.text("general.architecture")},
       {"hidden_size", width},
-      {"intermediate_size", file.integer("llama.feed_forward_length")},
-      {"num_hidden_layers", file.integer("llama.block_count")},
+      {"intermediate_size", file.integer(key_of(file, "feed_forward_length"))},
+      {"num_hidden_layers", file.integer(key_of(file, "block_count"))},
       {"num_attention_heads", heads},
-      {"num_key_value_heads", optional("llama.attention.head_count_kv", heads)},
-      {"head_dim", optional("llama.attention.key_length", width / heads)},
-      {"max_position_embeddings", file.integer("llama.context_length")},
-      {"rms_norm_eps", shortest(file.real("llama.attention.layer_norm_rms_epsilon"))},
-      {"rope_theta", file.has("llama.rope.freq_base") ? shortest(file.real("llama.rope.freq_base")) : 10000.0},
+      {"num_key_value_heads", optional(key_of(file, "attention.head_count_kv"), heads)},
+      {"head_dim", optional(key_of(file, "attention.key_length"), width / heads)},
+      {"max_position_embeddings", file.integer(key_of(file, "context_length"))},
+      {"rms_norm_eps", shortest(file.real(key_of(file, "attention.layer_norm_rms_epsilon")))},
+      {"rope_theta",
+       file.has(key_of(file, "rope.freq_base")) ? shortest(file.real(key_of(file, "rope.freq_base"))) : 10000.0},
       {"hidden_act", "silu"},
-      {"attention_bias", file.find("blk.0.attn_q.bias") != nullptr},
-      {"mlp_bias", file.find("blk.0.ffn_up.bias") != nullptr},
       {"tie_word_embeddings", file.find("output.weight") == nullptr},
       {"vocab_size", table->shape[0]}};
+  if (!is_qwen2(file)) {
+    config["attention_bias"] = file.find("blk.0.attn_q.bias") != nullptr;
+    config["mlp_bias"] = file.find("blk.0.ffn_up.bias") != nullptr;
+  }
+  if (io::Json scaling = rope_scaling(file); !scaling.empty()) config["rope_scaling"] = std::move(scaling);
   for (const char* name : {"bos", "eos"})
     if (file.has(id_key(name))) config[fmt::format("{}_token_id", name)] = file.integer(id_key(name));
   return config;
@@ -238,7 +266,7 @@ io::Json gguf_tokenizer(const io::GgufFile& file) {
 
 io::Json gguf_tokenizer_config(const io::GgufFile& file) {
   io::Json config{{"tokenizer_class", "PreTrainedTokenizerFast"},
-                  {"model_max_length", file.integer("llama.context_length")},
+                  {"model_max_length", file.integer(key_of(file, "context_length"))},
                   {"clean_up_tokenization_spaces", false},
                   {"add_prefix_space", false}};
   for (std::size_t i = 0; i < std::size(special_names); ++i)

@@ -26,7 +26,7 @@ enum FileType : std::uint32_t { all_f32 = 0, mostly_f16 = 1, mostly_q4_0 = 2, mo
 
 // A tensor of the file and what it is made of.
 struct Weight {
-  std::string name;                      // Hugging Face's, of the dense tensor
+  std::string name = {};                 // Hugging Face's, of the dense tensor; empty: divisors of frequencies
   const io::ChainSpec* chain = nullptr;  // null: stored dense
   std::int64_t head_rows = 0;            // rows of a head of q or k; else 0
   bool grid_alone = false;               // the numbers on the grid, without a correction
@@ -37,6 +37,8 @@ struct Weight {
   // The row of the folder's weight that is row `row` of the file.
   std::int64_t source_row(std::int64_t row) const { return head_rows > 0 ? unpaired_row(row, head_rows) : row; }
 };
+
+constexpr const char* rope_divisors_name = "rope_freqs.weight";
 
 GgufType type_of(Grid grid) {
   if (grid == Grid::q8_0) return GgufType::Q8_0;
@@ -104,6 +106,8 @@ class Plan {
       if (spec_.tied && tensor.name == "lm_head.weight") continue;
       add({tensor.name}, dense_type(tensor.type, tensor.shape), tensor.shape);
     }
+    if (spec_.scaling.kind == models::RopeKind::llama3)
+      list_.push_back({.tensor = {rope_divisors_name, GgufType::F32, {spec_.head_size / 2}}});
     for (const Weight& weight : list_) by_name_[weight.tensor.name] = &weight;
   }
 
@@ -131,15 +135,16 @@ class Plan {
     const auto name = gguf_name(weight.name);
     if (!name) fail_input("{}: tensor {} has no name in GGUF files of llama models", folder_.path(), weight.name);
     weight.tensor = {*name, type, shape};
-    if (is_query(*name) || is_key(*name)) weight.head_rows = spec_.head_size;
+    const bool pairs = spec_.family == models::DecoderFamily::llama;  // llama.cpp rotates the halves of qwen2's heads
+    if (pairs && (is_query(*name) || is_key(*name))) weight.head_rows = spec_.head_size;
     list_.push_back(std::move(weight));
   }
 
   void add_keys() {
     const auto number = [&](const char* name, std::int64_t value) {
-      keys_.push_back({std::string("llama.") + name, static_cast<std::uint32_t>(value)});
+      keys_.push_back({key(name), static_cast<std::uint32_t>(value)});
     };
-    keys_ = {{"general.architecture", std::string("llama")},
+    keys_ = {{"general.architecture", architecture()},
              {"general.type", std::string("model")},
              {"general.name", base_name(folder_.path())},
              {"general.file_type", static_cast<std::uint32_t>(file_type())},
@@ -154,8 +159,9 @@ class Plan {
     number("attention.key_length", spec_.head_size);
     number("attention.value_length", spec_.head_size);
     number("rope.dimension_count", spec_.head_size);
-    keys_.push_back({"llama.attention.layer_norm_rms_epsilon", static_cast<float>(spec_.epsilon)});
-    keys_.push_back({"llama.rope.freq_base", static_cast<float>(spec_.theta)});
+    keys_.push_back({key("attention.layer_norm_rms_epsilon"), static_cast<float>(spec_.epsilon)});
+    keys_.push_back({key("rope.freq_base"), static_cast<float>(spec_.theta)});
+    add_scaling();
     std::vector<io::GgufKey> tokens;
     try {
       tokens = gguf_tokens(folder_, spec_.vocabulary);
@@ -164,6 +170,37 @@ class Plan {
       tokens = gguf_without_tokens();
     }
     keys_.insert(keys_.end(), tokens.begin(), tokens.end());
+  }
+
+  std::string architecture() const { return spec_.family == models::DecoderFamily::qwen2 ? "qwen2" : "llama"; }
+  std::string key(const char* name) const { return fmt::format("{}.{}", architecture(), name); }
+
+  // llama.cpp has keys for linear and yarn, and a tensor of divisors for llama3.
+  void add_scaling() {
+    const models::RopeScaling& scaling = spec_.scaling;
+    if (scaling.kind == models::RopeKind::none || scaling.kind == models::RopeKind::llama3) return;
+    const bool yarn = scaling.kind == models::RopeKind::yarn;
+    if (yarn && (scaling.low != 1 || scaling.high != 32 || !scaling.whole ||
+                 scaling.amplitude != models::yarn_amplitude(scaling.factor)))
+      fail_input(
+          "[export] {}: its yarn positions have their own beta_fast, beta_slow, truncate or attention_factor, "
+          "which GGUF files do not hold",
+          folder_.path());
+    keys_.push_back({key("rope.scaling.type"), std::string(yarn ? "yarn" : "linear")});
+    keys_.push_back({key("rope.scaling.factor"), static_cast<float>(scaling.factor)});
+    if (yarn)
+      keys_.push_back({key("rope.scaling.original_context_length"), static_cast<std::uint32_t>(scaling.context)});
+  }
+
+  // Divisors of the frequencies: [head size / 2].
+  std::vector<float> rope_divisors() const {
+    const auto angles = models::rotary_angles(spec_.theta, spec_.head_size, spec_.scaling);
+    const auto plain = models::rotary_angles(spec_.theta, spec_.head_size, {});
+    std::vector<float> divisors;
+    for (std::int64_t i = 0; i < spec_.head_size / 2; ++i)
+      divisors.push_back(static_cast<float>(models::frequency_of(plain, i, spec_.head_size) /
+                                            models::frequency_of(angles, i, spec_.head_size)));
+    return divisors;
   }
 
   // The most frequent type of a matrix.
@@ -182,9 +219,9 @@ class Plan {
     }
   }
 
-  static std::vector<io::GgufKey> adapter_keys() {
+  std::vector<io::GgufKey> adapter_keys() const {
     // llama.cpp multiplies by alpha / rank, and by 1 if alpha is 0.
-    return {{"general.architecture", std::string("llama")},
+    return {{"general.architecture", architecture()},
             {"general.type", std::string("adapter")},
             {"adapter.type", std::string("lora")},
             {"adapter.lora.alpha", 0.0f}};
@@ -218,6 +255,7 @@ class Plan {
       return weight.chain->table() || weight.chain->conv1d ? numbers : tt::transposed(numbers);
     }
     if (weight.chain) return weights_.as_stored(*weight.chain);
+    if (weight.name.empty()) return {1, weight.columns(), rope_divisors()};
     return {weight.rows(), weight.columns(), folder_.read_floats(weight.name, weight.tensor.shape)};
   }
 
