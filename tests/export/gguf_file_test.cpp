@@ -6,6 +6,7 @@
 #include <random>
 
 #include "lib/core/error.h"
+#include "lib/export/gguf/folder_of_gguf.h"
 #include "lib/export/gguf/gguf_names.h"
 #include "lib/export/gguf/gguf_splits.h"
 #include "lib/export/gguf/gguf_tokens.h"
@@ -34,7 +35,7 @@ std::vector<float> random_floats(std::int64_t count, unsigned seed) {
 // A decoder of one layer with 2 heads of 32 and one key head. `grid` and a correction of `rank` hold q_proj, if given.
 class SmallLlama {
  public:
-  explicit SmallLlama(std::optional<quant::Grid> grid = {}) {
+  explicit SmallLlama(std::optional<quant::Grid> grid = {}, const io::Json& other_keys = {}) {
     io::Json config{{"model_type", "llama"},       {"hidden_size", width},     {"intermediate_size", inner},
                     {"num_hidden_layers", 1},      {"num_attention_heads", 2}, {"num_key_value_heads", 1},
                     {"vocab_size", words},         {"rms_norm_eps", 1e-5},     {"max_position_embeddings", 128},
@@ -68,6 +69,10 @@ class SmallLlama {
       floats(chain.core_name(1), {rank, width, 1}, io::StoredType::F16);
       config["comera"] = io::to_json(io::ComeraBlock{{chain}, {}, {}});
     }
+    if (!other_keys.is_null()) config.update(other_keys);
+    if (config["model_type"] == "qwen2")
+      for (const auto& [part, rows] : {std::pair{"q", width}, {"k", width / 2}, {"v", width / 2}})
+        floats(fmt::format("{}self_attn.{}_proj.bias", layer, part), {rows});
     write_file_atomic(folder_ / "config.json", io::json_text(config));
   }
 
@@ -164,6 +169,56 @@ TEST_CASE("gguf file: settings are those of the model") {
   CHECK(file.text("tokenizer.ggml.model") == "no_vocab");
   CHECK(file.find("output.weight") == nullptr);
   CHECK_THROWS_WITH(exporting::write_gguf_file(folder, spec_of(folder), {}, target), Contains("exists"));
+}
+
+TEST_CASE("gguf file: qwen2 has its own keys, biases and no pairs of rows") {
+  SmallLlama model({}, {{"model_type", "qwen2"}, {"architectures", {"Qwen2ForCausalLM"}}});
+  const io::ModelFolder folder = model.open();
+  const exporting::Target target{model / "m.gguf"};
+  exporting::write_gguf_file(folder, spec_of(folder), {}, target);
+  const io::GgufFile file(target.path);
+  CHECK(file.text("general.architecture") == "qwen2");
+  CHECK(file.integer("qwen2.attention.head_count") == 2);
+  const std::string name = "model.layers.0.self_attn.q_proj.weight";
+  CHECK(matrix_of(file, "blk.0.attn_q.weight").row(1)[0] == folder.read_floats(name, {width, width})[width]);
+  // The way back has the same tensors and settings.
+  exporting::write_gguf_folder(file, {model / "back"});
+  const io::ModelFolder back(model / "back");
+  CHECK(back.entries().size() == folder.entries().size());
+  for (const io::ModelFolder::Entry& entry : folder.entries())
+    CHECK(back.read_floats(entry.tensor.name, entry.tensor.shape) ==
+          folder.read_floats(entry.tensor.name, entry.tensor.shape));
+  CHECK(spec_of(back).qkv_bias);
+  CHECK(spec_of(back).family == models::DecoderFamily::qwen2);
+}
+
+TEST_CASE("gguf file: scaled positions") {
+  const auto write = [](SmallLlama& model) {
+    const io::ModelFolder folder = model.open();
+    exporting::write_gguf_file(folder, spec_of(folder), {}, {model / "m.gguf"});
+    return io::GgufFile(model / "m.gguf");
+  };
+  for (const char* kind : {"linear", "yarn"}) {
+    INFO(kind);
+    SmallLlama model({}, {{"rope_scaling", {{"rope_type", kind}, {"factor", 4.0}}}});
+    const io::GgufFile file = write(model);
+    CHECK(file.text("llama.rope.scaling.type") == kind);
+    CHECK(file.real("llama.rope.scaling.factor") == 4);
+    exporting::write_gguf_folder(file, {model / "back"});
+    CHECK(io::ModelFolder(model / "back").config()["rope_scaling"]["rope_type"] == kind);
+  }
+  SmallLlama model({}, {{"rope_scaling",
+                         {{"rope_type", "llama3"},
+                          {"factor", 8.0},
+                          {"low_freq_factor", 1.0},
+                          {"high_freq_factor", 4.0},
+                          {"original_max_position_embeddings", 64}}}});
+  const tt::Matrix divisors = matrix_of(write(model), "rope_freqs.weight");
+  CHECK(divisors.columns == 16);
+  CHECK(divisors(0, 0) == 1);   // turns 64 / 2 pi > 4 times
+  CHECK(divisors(0, 15) == 8);  // does not turn once
+  SmallLlama other({}, {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"beta_fast", 16.0}}}});
+  CHECK_THROWS_WITH(write(other), Contains("yarn positions have their own beta_fast"));
 }
 
 TEST_CASE("gguf file: rows of pairs and back") {

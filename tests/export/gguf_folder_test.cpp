@@ -118,7 +118,7 @@ TEST_CASE("gguf folder: what a folder cannot hold is refused, and nothing is wri
   check_refused(llama().floats("rope_freqs.weight", {4}, ramp(4, 0)), "rope_freqs.weight belongs to no llama");
   check_refused(llama().number_key("llama.expert_count", 8), "llama.expert_count is 8");
   check_refused(llama().number_key("split.count", 2), "llama-gguf-split --merge");
-  check_refused(llama().text_key("llama.rope.scaling.type", "yarn"), "positions are scaled (yarn)");
+  check_refused(llama().text_key("llama.rope.scaling.type", "longrope"), "positions are scaled (longrope)");
   check_refused(llama().floats("blk.1.attn_q.weight", {6, 8}, ramp(48, 0)), "do not divide into 2 heads");
   check_refused(GgufBytes()
                     .text_key("general.architecture", "llama")
