@@ -20,16 +20,26 @@ chmod +x program
 export COMERA_DATA=$PWD/data COMERA=$PWD/program MODEL=$PWD/model TEXT=$PWD/data/text/lines.txt calls=$PWD/calls
 BITS='4 3' run "$tests/../recipes/bits.sh" "$PWD/folder"
 expect_exit 0
-expect_out '^dense +- +1000 +4.250$'
+expect_out '^dense +- +1000 +4.2500$'
 for method in nearest gptq comera budget; do
-  expect_out "^4 +$method +300 +4.250$"
-  expect_out "^3 +$method +300 +4.250$"
+  expect_out "^4 +$method +300 +4.2500$"
+  expect_out "^3 +$method +300 +4.2500$"
 done
 expect_equal "$(wc -l <folder/calibration.txt)" 16
 expect_equal "$(wc -l <folder/last.txt)" 4
 grep -q -- '--bits auto --budget 4396 ' calls || fail "the budget is the bytes of comera's folder"
+# An encoder: tables too, and further ratios.
+sed -i 's/"perplexity": 4.25/"spearman": 0.5/' program
+PAIRS=$PWD/pairs.tsv BITS=8 RATIOS='2 5' run "$tests/../recipes/bits.sh" "$PWD/encoder"
+expect_exit 0
+expect_out '^dense +- +1000 +0.5000$'
+expect_out '^ratio-5 +budget +300 +0.5000$'
+grep -q -- '--ratio 5 ' calls || fail "further ratios are made"
+expect_equal "$(grep -c -- '--exclude' calls)" 8
+sed -i 's/"spearman": 0.5/"perplexity": 4.25/' program
+
 # What is there is not made again.
 BITS='4 3' run "$tests/../recipes/bits.sh" "$PWD/folder"
 expect_exit 0
-expect_equal "$(wc -l <calls)" 8
+expect_equal "$(wc -l <calls)" 14
 finish
