@@ -24,8 +24,13 @@ struct Goal {
   bool needs_losses() const { return !rank && plan_file.empty(); }
 };
 
+// The program that the result is for. GGUF has no chains, no grids of 2 and 3 bits, and whole blocks alone; ONNX graphs
+// store 2 and 3 bits in 4.
+enum class MadeFor : std::uint8_t { any, gguf, onnx };
+
 struct Settings {
   std::string model, output;
+  MadeFor made_for = MadeFor::any;
   Goal goal;
   PlannedForm form = PlannedForm::automatic;
   std::vector<quant::Grid> grids;  // weights are stored on one of these, unless a rule gives another form

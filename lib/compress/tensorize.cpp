@@ -94,6 +94,8 @@ void Tensorizer::make_plans() {
         fail_input("{}: layer {}: a correction of rank {} {}", goal.plan_file, printable(plan.name), plan.rank,
                    job.candidate.table ? "is for linear layers; set the rank of a table to 0"
                                        : "is fitted to text; add --calibrate");
+      require_storable(plan, job.candidate, settings_.made_for,
+                       fmt::format("{}: layer {}", goal.plan_file, printable(plan.name)));
       settle_exact_rows(plan, moments_.get());
     }
     return add_size(ratio);

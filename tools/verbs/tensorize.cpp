@@ -48,9 +48,15 @@ void check_plan(const OptionValues& values) {
                values.text("plan"), fmt::join(beside, ", "));
 }
 
-std::vector<quant::Grid> grids_of(const std::string& bits) {
+compress::MadeFor made_for(const OptionValues& values) {
+  const std::string& name = values.text("for");
+  return name == "gguf" ? compress::MadeFor::gguf : name == "onnx" ? compress::MadeFor::onnx : compress::MadeFor::any;
+}
+
+std::vector<quant::Grid> grids_of(const std::string& bits, compress::MadeFor made_for) {
   using quant::Grid;
   if (bits == "none") return {};
+  if (bits == "auto" && made_for != compress::MadeFor::any) return {Grid::q8_0, Grid::q4_1, Grid::q4_0};
   if (bits == "auto") return {Grid::q8_0, Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0};
   return {compress::grid_of_bits(bits).value()};
 }
@@ -89,7 +95,8 @@ compress::Settings settings_of(const OptionValues& values) {
   settings.goal = goal_of(values);
   check_plan(values);
   settings.form = form_of(values.text("form"));
-  settings.grids = grids_of(values.text("bits"));
+  settings.made_for = made_for(values);
+  settings.grids = grids_of(values.text("bits"), settings.made_for);
   settings.sweeps = static_cast<int>(values.integer("sweeps"));
   if (!settings.grids.empty() && settings.form != PlannedForm::automatic)
     fail_input("[tensorize] --bits {}: weights on grids have no --form; give a form to some layers with --layer",
@@ -263,6 +270,13 @@ std::vector<Option> grid_options() {
                "corrections; auto: bits and ranks of every layer by --ratio or --budget",
        .choices = {"none", "auto", "2", "3", "4", "8"},
        .synonyms = {"quantize", "quantise", "wbits"}},
+      {.name = "for",
+       .type = OptionType::choice,
+       .default_text = "any",
+       .group = "Form",
+       .help = "only forms that this format stores: gguf: dense, 4 and 8 bits, low-rank corrections; onnx: all but 2 "
+               "and 3 bits (export --quantized)",
+       .choices = {"any", "gguf", "onnx"}},
       {.name = "sweeps",
        .type = OptionType::integer,
        .default_text = "4",

@@ -49,6 +49,10 @@ void log_other_kinds(const std::vector<LayerJob>& jobs, const Settings& settings
            ttm ? "linear layers" : "tables", ttm ? "tt" : "ttm");
 }
 
+bool has_whole_blocks(const Candidate& candidate) {
+  return (candidate.table ? candidate.out() : candidate.in()) % quant::block == 0;
+}
+
 LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool calibrated, std::vector<bool>& used) {
   LayerPlan plan;
   plan.name = candidate.name;
@@ -63,6 +67,12 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
   if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.layout.exact_rows = 0;
   if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm)
     default_modes(plan, candidate, settings, calibrated);
+  if (plan.form == PlannedForm::grid && !has_whole_blocks(candidate) && settings.made_for == MadeFor::gguf) {
+    plan.form = PlannedForm::keep_dense;
+    plan.reason = "GGUF has whole blocks of 32 alone";
+  }
+  if (settings.goal.plan_file.empty())
+    require_storable(plan, candidate, settings.made_for, "[tensorize] " + candidate.name);
   LayerPlan checked = plan;
   if (plan.form != PlannedForm::grid) checked.rank = std::max<std::int64_t>(plan.rank, 1);
   check_layer(checked, candidate, "[tensorize] " + candidate.name);
@@ -70,6 +80,21 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
 }
 
 }  // namespace
+
+void require_storable(const LayerPlan& plan, const Candidate& candidate, MadeFor made_for, const std::string& where) {
+  if (made_for == MadeFor::any || plan.form == PlannedForm::keep_dense) return;
+  const char* name = made_for == MadeFor::gguf ? "gguf" : "onnx";
+  if (plan.form == PlannedForm::grid) {
+    if (quant::bits_of(plan.grid) < 4)
+      fail_input("{}: --for {}: there are no grids of {} bits; use 4 or 8", where, name, quant::bits_of(plan.grid));
+    if (made_for == MadeFor::gguf && !has_whole_blocks(candidate))
+      fail_input("{}: --for gguf: its lines are no whole blocks of 32; let it stay dense", where);
+    return;
+  }
+  if (made_for == MadeFor::gguf)
+    fail_input("{}: --for gguf: GGUF files have no weights in tensor-train or low-rank form; use --bits 4, 8 or auto",
+               where);
+}
 
 void plan_layers(std::vector<LayerJob>& jobs, const Settings& settings, bool calibrated) {
   std::vector<bool> used(settings.rules.size());

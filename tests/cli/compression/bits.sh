@@ -52,6 +52,23 @@ run "$COMERA" tensorize bert --plan broken.json -o no
 expect_exit 2
 expect_err "there is no grid 'q9_9'"
 
+# Only what another program stores.
+run "$COMERA" tensorize bert -o for-gguf --bits auto --ratio 4 --for gguf
+expect_exit 0
+run "$COMERA" inspect for-gguf --json
+expect_json "{l['form'] for l in d['layers']} <= {'dense', 'q8_0', 'q4_1', 'q4_0'}"
+run "$COMERA" tensorize bert -o no --bits 3 --for gguf
+expect_exit 2
+expect_err 'there are no grids of 3 bits; use 4 or 8'
+run "$COMERA" tensorize bert -o no --ratio 2 --for gguf
+expect_exit 2
+expect_err 'use --bits 4, 8 or auto'
+run "$COMERA" tensorize bert -o no --bits 4 --layer '*query=bits:2' --for onnx
+expect_exit 2
+run "$COMERA" tensorize bert -o no --plan plan.json --for gguf
+expect_exit 2
+expect_err 'plan.json: layer .*: --for gguf: there are no grids of 3 bits'
+
 # Corrections need text.
 sed 's/"form": "grid"/"form": "grid", "rank": 5/; /"rank": 0/d' plan.json >ranked.json
 run "$COMERA" tensorize bert --plan ranked.json -o no
