@@ -58,6 +58,11 @@ std::unique_ptr<layers::Model> make_model(const ModelSpec& spec, DType dtype) {
   return model;
 }
 
+void run_on_grids(ModelSpec& spec) {
+  Spec& all = common(spec);
+  for (const auto& [name, form] : all.on_grids) all.forms[name] = form;
+}
+
 layers::ModelFactory factory_of(ModelSpec spec, DType dtype) {
   return [spec = std::move(spec), dtype](const layers::RankTable& ranks) {
     ModelSpec smaller = spec;

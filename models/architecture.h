@@ -28,6 +28,8 @@ std::string name_prefix(const ModelSpec& spec);
 bool is_in_head(const ModelSpec& spec, const std::string& parameter);
 // Weights are unbound. `dtype` is the activation dtype of the backend that will compute.
 std::unique_ptr<layers::Model> make_model(const ModelSpec& spec, DType dtype);
+// For evaluation: weights that the file stores on grids stay on them. Else they are dense.
+void run_on_grids(ModelSpec& spec);
 // A factory that rebuilds the model of `spec` with smaller ranks.
 layers::ModelFactory factory_of(ModelSpec spec, DType dtype);
 

@@ -154,8 +154,8 @@ void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigRe
     if (chain.conv1d)
       fail_input("{}: comera block: {} is stored [in, out]; this architecture's weights are [out, in]", reader.name(),
                  chain.name);
-    if (chain.base) {  // its numbers are read as those of a dense weight
-      ++spec.on_grids;
+    if (chain.base) {
+      spec.on_grids[chain.name] = layers::grid_form(*chain.base, chain.layout);
       continue;
     }
     spec.forms[chain.name] = {layers::Storage::chain, chain.layout, chain.initial_ranks, chain.folded,

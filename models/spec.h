@@ -31,9 +31,10 @@ struct Spec {
   Task task = Task::classify;
   std::vector<std::string> labels;          // classify: the labels; regression: the name of the number in id2label
   std::map<std::string, WeightForm> forms;  // all other weights are dense
-  std::int64_t on_grids = 0;  // number of weights that the file stores on grids; they run as dense weights
-  double threshold = 0.01;    // a rank diagonal's entries above it count; minus infinity: all count
-  std::string source;         // text of the original config.json, whose other keys are kept; empty: none
+  // Weights that the file stores on grids. `forms` has them as dense weights, unless run_on_grids() moved them there.
+  std::map<std::string, WeightForm> on_grids;
+  double threshold = 0.01;  // a rank diagonal's entries above it count; minus infinity: all count
+  std::string source;       // text of the original config.json, whose other keys are kept; empty: none
 
   // Outputs per text of the head on the first token.
   std::int64_t outputs() const { return task == Task::regression ? 1 : static_cast<std::int64_t>(labels.size()); }

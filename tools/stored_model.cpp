@@ -117,6 +117,7 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   StoredModel stored;
   stored.folder = folder;
   stored.spec = models::spec_from_folder(folder);
+  models::run_on_grids(stored.spec);
   stored.tokenizer = open_tokenizer(values, folder);
   settle_length(values, stored.spec);
   check_lengths(values, stored.spec, *stored.tokenizer);

@@ -144,8 +144,15 @@ void tell_unused(const FileSource& source, bool expected) {
   expected ? log_info("{}", line) : log_warning("{}", line);
 }
 
-void require_shape(const FileSource& source, const io::ModelFolder::Entry& entry, const io::FileShape& wanted) {
-  const io::ChainSpec* grid = source.on_grid(entry);
+// The description of a weight on a grid whose numbers become those of a tensor; null for numbers that stay on a grid
+// and for other entries.
+const io::ChainSpec* expanded(const FileSource& source, const io::ModelFolder::Entry& entry, DType into) {
+  return into == DType::u8 ? nullptr : source.on_grid(entry);
+}
+
+void require_shape(const FileSource& source, const io::ModelFolder::Entry& entry, DType into,
+                   const io::FileShape& wanted) {
+  const io::ChainSpec* grid = expanded(source, entry, into);
   if ((grid ? grid->shape : entry.tensor.shape) != wanted)
     fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model",
                source.folder().file_of(entry).path(), entry.tensor.name, io::to_string(entry.tensor.shape),
@@ -174,8 +181,8 @@ void get(const Machine& machine, const FileSource& source, const io::ModelFolder
   const io::StoredTensor* stored = &entry.tensor;
   const io::SafetensorsFile& file = source.folder().file_of(entry);
   const io::FileShape wanted = file_shape(tensor.shape, transposed);
-  require_shape(source, entry, wanted);
-  const bool grid = source.on_grid(entry) != nullptr;
+  require_shape(source, entry, tensor.dtype, wanted);
+  const bool grid = expanded(source, entry, tensor.dtype) != nullptr;
   if (tensor.dtype == DType::f32 || grid) {
     std::vector<float> numbers(static_cast<std::size_t>(tensor.shape.elements()));
     read_numbers(source, entry, transposed, numbers);
@@ -317,7 +324,7 @@ StoredWeights::~StoredWeights() = default;
 void StoredWeights::read(const Parameter& parameter, std::span<float> numbers) const {
   const FileSource& source = opened_->source;
   const io::ModelFolder::Entry& entry = source.require(parameter.name, parameter.aliases);
-  require_shape(source, entry, file_shape(parameter.shape, parameter.transposed_in_file));
+  require_shape(source, entry, DType::f32, file_shape(parameter.shape, parameter.transposed_in_file));
   read_numbers(source, entry, parameter.transposed_in_file, numbers);
   source.folder().file_of(entry).forget(entry.tensor);
 }
@@ -341,13 +348,13 @@ void check_weights(const std::string& path, const Model& model, const LoadOption
       fail_input("{}: tensor {} is missing; the file belongs to another model ({})",
                  source.folder().files().front().path(), source.file_name(parameter.name), claim(parameter));
     const io::FileShape wanted = file_shape(parameter.shape, parameter.transposed_in_file);
-    const io::ChainSpec* grid = source.on_grid(*found);
+    const io::ChainSpec* grid = expanded(source, *found, parameter.value.dtype);
     if (grid && grid->shape == wanted) continue;
     if (found->tensor.shape != wanted && !without_gauge.contains(&parameter))
       fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model ({})",
                  source.folder().file_of(*found).path(), found->tensor.name, io::to_string(found->tensor.shape),
                  io::to_string(wanted), claim(parameter));
-    if (!io::is_floating(found->tensor.type))
+    if (parameter.value.dtype != DType::u8 && !io::is_floating(found->tensor.type))
       fail_input(
           "{}: tensor {} holds {}; weights are floating-point numbers: convert the model, or take one that is not "
           "quantised",

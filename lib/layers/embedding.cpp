@@ -257,9 +257,28 @@ class TtmEmbedding final : public Table {
 
 }  // namespace
 
+void Table::project(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count, const Tensor& h, void* y,
+                    std::int64_t ldy, bool accumulate) {
+  Tensor part = rows(walk, ids, first, count);
+  const std::int64_t columns = part.shape[1];
+  walk.run(walk.backend().matmul, kernels::MatMul{.m = h.elements() / columns,
+                                                  .n = count,
+                                                  .k = columns,
+                                                  .a = h.data,
+                                                  .lda = columns,
+                                                  .transpose_a = false,
+                                                  .b = part.data,
+                                                  .ldb = columns,
+                                                  .transpose_b = true,
+                                                  .c = y,
+                                                  .ldc = ldy,
+                                                  .accumulate = accumulate});
+  walk.drop(part);
+}
+
 std::unique_ptr<Table> make_table(Builder& builder, const TableSpec& spec) {
-  require_supported(spec.form, spec.name);
   if (spec.form.dense()) return std::make_unique<DenseTable>(builder, spec);
+  if (spec.form.storage == Storage::grid) return make_grid_table(builder, spec);
   return std::make_unique<TtmEmbedding>(builder, spec);
 }
 

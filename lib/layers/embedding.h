@@ -1,5 +1,5 @@
-// Embedding tables: dense, or TTM (tensor-train matrix) with optional exact rows beside the chain. A table may also be
-// the decoder of a language model (tied).
+// Embedding tables: dense, TTM (tensor-train matrix) with optional exact rows beside the chain, or on a grid. A table
+// may also be the decoder of a language model (tied).
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ struct TableSpec {
   std::string name;  // Hugging Face name, without ".weight"
   std::int64_t rows = 0, columns = 0;
   double deviation = 1;  // standard deviation of an entry at the start
-  WeightForm form = {};  // dense or ttm
+  WeightForm form = {};  // dense, ttm or on a grid
 };
 
 class Table {
@@ -30,6 +30,10 @@ class Table {
   // y [bags, N] = or += the rows of the ids.
   virtual void forward(Walk& walk, const kernels::Bags& bags, const Tensor& y, bool accumulate) = 0;
   virtual void backward(Walk& walk, Sink& sink, const kernels::Bags& bags, const Tensor& dy) = 0;
+  // y [tokens, count] at ldy = or += h [tokens, N] E^T for the rows E of the ids [first, first + count). `ids` as of
+  // rows().
+  virtual void project(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count, const Tensor& h, void* y,
+                       std::int64_t ldy, bool accumulate);
   // Returns rows [first, first + count) as a matrix, which the caller drops. `ids` holds 0, 1, 2, ... up to the number
   // of rows.
   virtual Tensor rows(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count) = 0;
@@ -40,5 +44,6 @@ class Table {
 };
 
 std::unique_ptr<Table> make_table(Builder& builder, const TableSpec& spec);
+std::unique_ptr<Table> make_grid_table(Builder& builder, const TableSpec& spec);  // for evaluation only
 
 }  // namespace comera::layers

@@ -50,9 +50,10 @@ LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs
   std::vector<LinearSpec> chains;
   std::vector<int> chain_outputs;
   for (int i = 0; i < static_cast<int>(specs.size()); ++i) {
-    require_supported(specs[i].form, specs[i].name);
     if (specs[i].form.dense()) {
       set.members_.push_back({make_dense_linear(builder, specs[i], in, activation), {i}});
+    } else if (specs[i].form.storage == Storage::grid) {
+      set.members_.push_back({make_grid_linear(builder, specs[i], in, activation), {i}});
     } else if (specs[i].form.between != kernels::Activation::none && !specs[i].form.layout.empty()) {
       set.members_.push_back({make_bottleneck_linear(builder, specs[i], in, activation), {i}});
     } else {

@@ -1,4 +1,5 @@
-// Linear layers y = act(x W + b): one or several that read the same x, dense or in tensor-train form.
+// Linear layers y = act(x W + b): one or several that read the same x, dense, in tensor-train form
+// or on a grid.
 #pragma once
 
 #include <memory>
@@ -64,6 +65,9 @@ std::unique_ptr<Linear> make_tt_linear(Builder& builder, const std::vector<Linea
 // A low-rank weight with an activation between its factors: y = act(between(x A) B + b).
 std::unique_ptr<Linear> make_bottleneck_linear(Builder& builder, const LinearSpec& spec, std::int64_t in,
                                                kernels::Activation activation);
+// For evaluation only.
+std::unique_ptr<Linear> make_grid_linear(Builder& builder, const LinearSpec& spec, std::int64_t in,
+                                         kernels::Activation activation);
 // The chain of a weight, for add_chain(), with order and gauge of the right sizes.
 ChainParameters chain_parameters(const LinearSpec& spec, std::int64_t in);
 

@@ -109,54 +109,22 @@ void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t 
                 kernels::EmbeddingForward{{tokens, tokens, ids_of(zero_ids_), nullptr}, 1, count, bias, logits.data});
 }
 
-Tensor VocabularyDecoder::logits(Pass& pass, const Tensor& h, const Tensor& rows, std::int64_t first) {
-  const std::int64_t tokens = h.elements() / columns_, count = rows.shape[0];
-  Tensor logits = pass.walk.make("logits", {tokens, count});
-  if (bias_) add_bias(pass, logits, first);
-  pass.walk.run(pass.backend().matmul, kernels::MatMul{.m = tokens,
-                                                       .n = count,
-                                                       .k = columns_,
-                                                       .a = h.data,
-                                                       .lda = columns_,
-                                                       .transpose_a = false,
-                                                       .b = rows.data,
-                                                       .ldb = columns_,
-                                                       .transpose_b = true,
-                                                       .c = logits.data,
-                                                       .ldc = count,
-                                                       .accumulate = bias_ != nullptr});
-  return logits;
-}
-
 Tensor VocabularyDecoder::all_logits(Pass& pass, const Tensor& h) {
-  const std::int64_t tokens = h.elements() / columns_;
-  Tensor all = pass.walk.make("logits", {tokens, vocabulary_});
+  Tensor all = pass.walk.make("logits", {h.elements() / columns_, vocabulary_});
   if (bias_) add_bias(pass, all, 0);
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
-    Tensor rows = table_.rows(pass.walk, words_, first, std::min(chunk, vocabulary_ - first));
     char* part = static_cast<char*>(all.data) + static_cast<std::size_t>(first) * size_of(all.dtype);
-    pass.walk.run(pass.backend().matmul, kernels::MatMul{.m = tokens,
-                                                         .n = rows.shape[0],
-                                                         .k = columns_,
-                                                         .a = h.data,
-                                                         .lda = columns_,
-                                                         .transpose_a = false,
-                                                         .b = rows.data,
-                                                         .ldb = columns_,
-                                                         .transpose_b = true,
-                                                         .c = part,
-                                                         .ldc = vocabulary_,
-                                                         .accumulate = bias_ != nullptr});
-    pass.walk.drop(rows);
+    table_.project(pass.walk, words_, first, std::min(chunk, vocabulary_ - first), h, part, vocabulary_,
+                   bias_ != nullptr);
   }
   return all;
 }
 
 Tensor VocabularyDecoder::chunk_logits(Pass& pass, const Tensor& h, std::int64_t first, std::int64_t count) {
-  Tensor rows = table_.rows(pass.walk, words_, first, count);
-  Tensor part = logits(pass, h, rows, first);
-  pass.walk.drop(rows);
-  return part;
+  Tensor logits = pass.walk.make("logits", {h.elements() / columns_, count});
+  if (bias_) add_bias(pass, logits, first);
+  table_.project(pass.walk, words_, first, count, h, logits.data, count, bias_ != nullptr);
+  return logits;
 }
 
 Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets) {
@@ -199,9 +167,9 @@ void VocabularyDecoder::logits_backward(Pass& pass, const Tensor& logits, std::i
 
 void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first) {
   const std::int64_t tokens = h.elements() / columns_, count = std::min(chunk, vocabulary_ - first);
-  Tensor rows = table_.rows(pass.walk, words_, first, count);
-  Tensor d_logits = logits(pass, h, rows, first);
+  Tensor d_logits = chunk_logits(pass, h, first, count);
   logits_backward(pass, d_logits, first);
+  Tensor rows = table_.rows(pass.walk, words_, first, count);
   pass.walk.run(pass.backend().matmul, kernels::MatMul{.m = tokens,
                                                        .n = columns_,
                                                        .k = count,

@@ -50,7 +50,6 @@ class VocabularyDecoder {
   Tensor backward(Pass& pass, Sink& sink);
 
  private:
-  Tensor logits(Pass& pass, const Tensor& h, const Tensor& rows, std::int64_t first);
   void add_bias(Pass& pass, const Tensor& logits, std::int64_t first);
   void bias_backward(Pass& pass, Sink& sink, const Tensor& d_logits, std::int64_t first);
   void logits_backward(Pass& pass, const Tensor& logits, std::int64_t first);

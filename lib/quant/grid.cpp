@@ -14,13 +14,16 @@ struct Facts {
   Grid grid;
   const char* name;
   int bits, codes;
-  std::int64_t bytes;
-  float zero;  // the code, perhaps between two codes, of the number 0 (q4_1: of the least number)
+  float zero;
 };
 
-constexpr std::array facts{Facts{Grid::q8_0, "q8_0", 8, 255, 34, 127}, Facts{Grid::q4_1, "q4_1", 4, 16, 20, 0},
-                           Facts{Grid::q4_0, "q4_0", 4, 16, 18, 8}, Facts{Grid::q3_0, "q3_0", 3, 8, 14, 3.5f},
-                           Facts{Grid::q2_0, "q2_0", 2, 4, 10, 1.5f}};
+constexpr Facts facts_with(Grid grid, const char* name, int bits, int codes) {
+  return {grid, name, bits, codes, kernels::grid_zero(grid)};
+}
+
+constexpr std::array facts{facts_with(Grid::q8_0, "q8_0", 8, 255), facts_with(Grid::q4_1, "q4_1", 4, 16),
+                           facts_with(Grid::q4_0, "q4_0", 4, 16), facts_with(Grid::q3_0, "q3_0", 3, 8),
+                           facts_with(Grid::q2_0, "q2_0", 2, 4)};
 
 const Facts& facts_of(Grid grid) { return facts[static_cast<std::size_t>(grid)]; }
 
@@ -29,12 +32,6 @@ float rounded(double value) { return half_to_float(float_to_half(static_cast<flo
 void put_half(float value, std::byte* bytes) {
   const std::uint16_t bits = float_to_half(value);
   std::memcpy(bytes, &bits, sizeof bits);
-}
-
-float half_at(const std::byte* bytes) {
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, bytes, sizeof bits);
-  return half_to_float(bits);
 }
 
 double loss_of(Grid grid, Step step, std::span<const double> values, std::span<const double> importance) {
@@ -67,8 +64,10 @@ Step refit(Grid grid, Step step, std::span<const double> values, std::span<const
 const char* name_of(Grid grid) { return facts_of(grid).name; }
 int bits_of(Grid grid) { return facts_of(grid).bits; }
 int codes_of(Grid grid) { return facts_of(grid).codes; }
-std::int64_t block_bytes(Grid grid) { return facts_of(grid).bytes; }
-std::int64_t line_bytes(Grid grid, std::int64_t count) { return (count + block - 1) / block * facts_of(grid).bytes; }
+std::int64_t block_bytes(Grid grid) { return kernels::bytes_of_block(grid); }
+std::int64_t line_bytes(Grid grid, std::int64_t count) {
+  return kernels::GridLines{grid, 1, count, nullptr}.line_bytes();
+}
 
 std::optional<Grid> grid_named(std::string_view name) {
   for (const Facts& one : facts)
@@ -138,21 +137,10 @@ void pack(Grid grid, Step step, std::span<const std::uint8_t> codes, std::byte* 
 }
 
 Block read_block(Grid grid, const std::byte* bytes) {
-  Block result{{half_at(bytes), 0}};
-  const std::byte* rest = bytes + 2;
-  if (grid == Grid::q4_1) result.step.least = half_at(rest), rest += 2;
-  for (std::size_t i = 0; i < result.codes.size(); ++i) {
-    const auto at = [&](std::size_t place) { return static_cast<unsigned>(rest[place]); };
-    int code = 0;
-    switch (grid) {
-      case Grid::q8_0: code = static_cast<std::int8_t>(at(i)) + 127; break;
-      case Grid::q4_1:
-      case Grid::q4_0: code = static_cast<int>(at(i % 16) >> (i < 16 ? 0 : 4) & 15U); break;
-      case Grid::q3_0: code = static_cast<int>((at(8 + i / 8) >> (i % 8) & 1U) << 2); [[fallthrough]];
-      case Grid::q2_0: code |= static_cast<int>(at(i / 4) >> (2 * (i % 4)) & 3U); break;
-    }
-    result.codes[i] = code;
-  }
+  const auto* raw = reinterpret_cast<const std::uint8_t*>(bytes);
+  Block result{kernels::step_of_block(grid, raw)};
+  for (std::size_t i = 0; i < result.codes.size(); ++i)
+    result.codes[i] = kernels::grid_code(grid, raw, static_cast<int>(i));
   return result;
 }
 

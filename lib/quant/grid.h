@@ -1,16 +1,4 @@
-// Grids of quantised weights. 32 neighbours of a line share a scale in half precision; the codes of a line's last block
-// may be fewer, and what is missing is stored as the code of the smallest number.
-//
-//   name  bits  numbers of a block          bytes of a block
-//   q8_0  8     d c, c = -127 .. 127        34
-//   q4_1  4     d c + m, c = 0 .. 15        20
-//   q4_0  4     d (c - 8), c = 0 .. 15      18
-//   q3_0  3     d (c - 3.5), c = 0 .. 7     14
-//   q2_0  2     d (c - 1.5), c = 0 .. 3     10
-//
-// The bytes of q8_0, q4_1 and q4_0 are those of ggml's formats of these names. q3_0 and q2_0 are our own: the scale,
-// then the low two bits of code i in bits 2 (i mod 4) of byte i / 4, then for q3_0 the high bit of code i in bit i mod
-// 8 of byte i / 8.
+// Grids of quantised weights: how numbers are rounded to them. kernels/grids.h has the list of grids and their bytes.
 #pragma once
 
 #include <array>
@@ -20,11 +8,13 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/grids.h"
+
 namespace comera::quant {
 
-constexpr std::int64_t block = 32;
+constexpr std::int64_t block = kernels::grid_block;
 
-enum class Grid : std::uint8_t { q8_0, q4_1, q4_0, q3_0, q2_0 };
+using kernels::Grid;
 inline constexpr std::array all_grids{Grid::q8_0, Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0};
 
 const char* name_of(Grid grid);
@@ -34,10 +24,8 @@ std::int64_t block_bytes(Grid grid);
 // Bytes of a line of `count` numbers.
 std::int64_t line_bytes(Grid grid, std::int64_t count);
 
-// What the numbers of a block share; both are numbers of half precision.
-struct Step {
-  float scale = 0, least = 0;  // least: q4_1 alone
-};
+// What the numbers of a block share; both are numbers of half precision. `least`: q4_1 alone.
+using Step = kernels::GridStep;
 
 int codes_of(Grid grid);  // number of codes, which count from 0
 float level(Grid grid, Step step, int code);

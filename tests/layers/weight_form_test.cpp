@@ -2,8 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "lib/core/error.h"
-
 using namespace comera;
 using namespace comera::layers;
 
@@ -16,14 +14,11 @@ TEST_CASE("a chain's form starts with its ranks") {
   CHECK(WeightForm{}.dense());
 }
 
-TEST_CASE("quantised weights are refused by name") {
-  WeightForm form = chain_form(tt::tt_layout({4}, {6}, {1, 3, 1}));
-  require_supported(form, "encoder.query");
-  require_supported({}, "encoder.query");
-  for (const Storage storage : {Storage::quantised, Storage::quantised_chain}) {
-    form.storage = storage;
-    CHECK_THROWS_WITH(require_supported(form, "encoder.query"),
-                      Catch::Contains("encoder.query") && Catch::Contains("quantised"));
-    CHECK_THROWS_AS(require_supported(form, "encoder.query"), InputError);
-  }
+TEST_CASE("a grid's form holds the chain that corrects it") {
+  const WeightForm form = grid_form(kernels::Grid::q3_0, tt::tt_layout({4}, {6}, {1, 3, 1}));
+  CHECK(form.storage == Storage::grid);
+  CHECK(form.grid == kernels::Grid::q3_0);
+  CHECK(form.folded);
+  CHECK_FALSE(form.layout.empty());
+  CHECK_FALSE(form.dense());
 }

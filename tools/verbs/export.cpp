@@ -89,11 +89,11 @@ void hint_type(const OptionValues& values, const std::string& model) {
 }
 
 void hint_grids(const ExportOptions& options, const models::Spec& spec, const std::string& model) {
-  if (options.grids != exporting::GridForm::dense && spec.on_grids == 0)
+  if (options.grids != exporting::GridForm::dense && spec.on_grids.empty())
     fail_input("[export] {}: has no weights on grids, which --quantized writes; make them: comera tensorize --bits 4",
                model);
-  if (options.grids == exporting::GridForm::dense && spec.on_grids > 0)
-    log_info("{} weights on grids become dense in the graph; --quantized qdq keeps them small", spec.on_grids);
+  if (options.grids == exporting::GridForm::dense && !spec.on_grids.empty())
+    log_info("{} weights on grids become dense in the graph; --quantized qdq keeps them small", spec.on_grids.size());
 }
 
 std::unique_ptr<engine::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder,

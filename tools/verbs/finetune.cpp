@@ -123,11 +123,11 @@ models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::st
                values.text("model"));
   if (fresh) spec = models::with_head(spec, task, labels);
   models::Spec& common = models::common(spec);
-  if (common.on_grids > 0)
+  if (!common.on_grids.empty())
     fail_input(
         "[finetune] {}: {} of its weights are numbers on grids, which are not trained; make a dense model with `comera "
         "export {} -o DENSE --to safetensors` and finetune that",
-        values.text("model"), common.on_grids, values.text("model"));
+        values.text("model"), common.on_grids.size(), values.text("model"));
   if (values.has("dropout")) common.dropout = common.attention_dropout = values.real("dropout");
   if (values.has("attention-dropout")) common.attention_dropout = values.real("attention-dropout");
   if (values.flag("adapt-ranks")) models::unfold(common);

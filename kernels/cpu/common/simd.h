@@ -86,6 +86,10 @@ inline F gather(const float* p, I at) { return {_mm512_i32gather_ps(at.v, p, 4)}
 inline I load_bytes(const std::uint8_t* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
+// The same for values of -128 to 127.
+inline I load_signed_bytes(const std::int8_t* p) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
 inline void store_bytes(std::uint8_t* p, I a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }
@@ -211,6 +215,9 @@ inline I truncated(F a) { return {_mm256_cvttps_epi32(a.v)}; }
 inline F gather(const float* p, I at) { return {_mm256_i32gather_ps(p, at.v, 4)}; }
 inline I load_bytes(const std::uint8_t* p) {
   return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
+}
+inline I load_signed_bytes(const std::int8_t* p) {
+  return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
 }
 inline void store_bytes(std::uint8_t* p, I a) {
   const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1));

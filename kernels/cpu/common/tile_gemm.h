@@ -52,28 +52,33 @@ struct TileMemory {
   alignas(64) float c[largest_tile * largest_tile];  // [rows, columns] at largest_tile
 };
 
-inline void pack_factors(const Factors& f, const Tile& t, std::int64_t first, std::int64_t inner, TileMemory& memory) {
-  if (f.transpose_a) {
-    copy_block(inner, t.rows, f.a + first * f.lda + t.row, f.lda, memory.a, t.rows);
-  } else {
-    copy_block(t.rows, inner, f.a + t.row * f.lda + first, f.lda, memory.a, inner);
-  }
-  for (std::int64_t j = 0; j < t.columns; j += kernel_block) {
-    const std::int64_t columns = min(kernel_block, t.columns - j);
-    float* panel = memory.b + j * inner;
-    if (f.transpose_b) {
-      transpose(columns, inner, f.b + (t.column + j) * f.ldb + first, f.ldb, panel, columns);
-    } else {
-      copy_block(inner, columns, f.b + first * f.ldb + t.column + j, f.ldb, panel, columns);
-    }
-  }
+inline void pack_left(const Factors& f, const Tile& t, std::int64_t first, std::int64_t inner, float* packed) {
+  if (f.transpose_a) return copy_block(inner, t.rows, f.a + first * f.lda + t.row, f.lda, packed, t.rows);
+  copy_block(t.rows, inner, f.a + t.row * f.lda + first, f.lda, packed, inner);
 }
 
-// Computes the tile of a b into memory.c.
-inline void multiply_tile(const Factors& f, const Tile& t, TileMemory& memory) {
+// Part of the right factor: [inner, columns].
+struct Panel {
+  std::int64_t first, inner, column, columns;
+};
+
+// Copies panels of a dense right factor.
+struct DensePanels {
+  const Factors& f;
+  void operator()(const Panel& p, float* packed) const {
+    if (f.transpose_b) return transpose(p.columns, p.inner, f.b + p.column * f.ldb + p.first, f.ldb, packed, p.columns);
+    copy_block(p.inner, p.columns, f.b + p.first * f.ldb + p.column, f.ldb, packed, p.columns);
+  }
+};
+
+// Computes the tile of a b into memory.c. pack_right(panel, packed) writes panels of b.
+template <class PackRight>
+void multiply_tile(const Factors& f, const Tile& t, TileMemory& memory, const PackRight& pack_right) {
   for (std::int64_t first = 0; first < max<std::int64_t>(f.k, 1); first += inner_block) {
     const std::int64_t inner = min(inner_block, f.k - first), lda = f.transpose_a ? t.rows : inner;
-    pack_factors(f, t, first, inner, memory);
+    pack_left(f, t, first, inner, memory.a);
+    for (std::int64_t j = 0; j < t.columns; j += kernel_block)
+      pack_right(Panel{first, inner, t.column + j, min(kernel_block, t.columns - j)}, memory.b + j * inner);
     for (std::int64_t j = 0; j < t.columns; j += kernel_block)
       for (std::int64_t i = 0; i < t.rows; i += kernel_block) {
         const std::int64_t rows = min(kernel_block, t.rows - i), columns = min(kernel_block, t.columns - j);
@@ -84,14 +89,18 @@ inline void multiply_tile(const Factors& f, const Tile& t, TileMemory& memory) {
 }
 
 // Calls finish(tile, its values at largest_tile) for every tile of a b, in parallel.
-template <class Finish>
-void for_each_tile(const Context& context, const Factors& f, Finish finish) {
+template <class PackRight, class Finish>
+void for_each_tile(const Context& context, const Factors& f, const PackRight& pack_right, Finish finish) {
   const Tiles tiles(f.m, f.n);
   parallel_for(context, tiles.count(), [&](std::int64_t i) {
     TileMemory memory;
-    multiply_tile(f, tiles[i], memory);
+    multiply_tile(f, tiles[i], memory, pack_right);
     finish(tiles[i], memory.c);
   });
+}
+template <class Finish>
+void for_each_tile(const Context& context, const Factors& f, Finish finish) {
+  for_each_tile(context, f, DensePanels{f}, finish);
 }
 
 // y = or += x for a tile.

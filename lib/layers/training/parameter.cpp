@@ -69,7 +69,7 @@ Shape Parameter::gradient_shape() const { return subspace ? Shape{subspace->sket
 
 Parameter* Parameters::add(Parameter parameter) {
   parameter.index = static_cast<int>(all_.size());
-  slab_.add(parameter.name, plan::Category::weights, dtype_, parameter.shape);
+  slab_.add(parameter.name, plan::Category::weights, parameter.type.value_or(dtype_), parameter.shape);
   parameter.value = slab_[parameter.index];
   all_.push_back(std::move(parameter));
   return &all_.back();
@@ -114,7 +114,8 @@ void Parameters::leave_to(ParameterSource& source, const std::function<bool(cons
   slab_ = plan::Slab();
   for (Parameter& parameter : all_) {
     if (which(parameter)) parameter.source = &source;
-    slab_.add(parameter.name, plan::Category::weights, dtype_, parameter.source ? Shape{0} : parameter.shape);
+    slab_.add(parameter.name, plan::Category::weights, parameter.type.value_or(dtype_),
+              parameter.source ? Shape{0} : parameter.shape);
   }
 }
 

@@ -63,6 +63,7 @@ struct Parameter {
   // Its update runs in the backward, as soon as its gradient is finished. A layer opens such a gradient once in a step.
   // Set before a sink is made.
   bool at_once = false;
+  std::optional<DType> type;          // of `value`; none: the parameter type of the model. Others are not trained
   std::optional<DType> stored;        // type in exported files; none: that of memory
   int index = -1;                     // in the order of adding
   Tensor value;                       // null until bound

@@ -9,6 +9,13 @@ WeightForm chain_form(tt::Layout layout, bool folded) {
   return {Storage::chain, std::move(layout), std::move(ranks), folded};
 }
 
+WeightForm grid_form(kernels::Grid grid, tt::Layout correction) {
+  WeightForm form = chain_form(std::move(correction), true);
+  form.storage = Storage::grid;
+  form.grid = grid;
+  return form;
+}
+
 std::string name_of(kernels::Activation activation) {
   switch (activation) {
     case kernels::Activation::none: return "";
@@ -25,11 +32,6 @@ kernels::Activation activation_named(const std::string& name) {
     if (name == name_of(activation)) return activation;
   COMERA_CHECK(name.empty());
   return Activation::none;
-}
-
-void require_supported(const WeightForm& form, const std::string& name) {
-  if (form.storage == Storage::quantised || form.storage == Storage::quantised_chain)
-    fail_input("[model] {}: this version does not compute with quantised weights; use a dense weight or a chain", name);
 }
 
 }  // namespace comera::layers

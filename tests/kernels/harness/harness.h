@@ -93,6 +93,7 @@ struct Case {
     const auto* first = reinterpret_cast<const std::uint8_t*>(&value);
     return add_bytes(tensor, {first, first + sizeof value});
   }
+  Case& bytes(const std::string& tensor, const std::vector<std::uint8_t>& values) { return add_bytes(tensor, values); }
   Case& dropout(const std::string& tensor, double probability, std::uint32_t site,
                 const std::vector<std::int64_t>& samples, std::int64_t tokens_per_sample);
   Case& output(const std::string& value, const std::string& weight = "");

@@ -1,0 +1,135 @@
+// Products with weights whose numbers lie on a grid, and look-ups in tables of such numbers.
+//
+// A line of numbers is stored in blocks of 32 that share a scale d in half precision. The codes of a line's last block
+// may be fewer; what is missing is stored as the code of the smallest number.
+//
+//   grid  bits  numbers of a block          bytes of a block
+//   q8_0  8     d c, c = -127 .. 127        34
+//   q4_1  4     d c + m, c = 0 .. 15        20
+//   q4_0  4     d (c - 8), c = 0 .. 15      18
+//   q3_0  3     d (c - 3.5), c = 0 .. 7     14
+//   q2_0  2     d (c - 1.5), c = 0 .. 3     10
+//
+// The bytes of q8_0, q4_1 and q4_0 are those of ggml's formats of these names: d, for q4_1 m, then for q8_0 the numbers
+// c, else code i in the low half of byte i, or for i >= 16 in the high half of byte i - 16. q3_0 and q2_0 are our own:
+// d, then the low two bits of code i in bits 2 (i mod 4) of byte i / 4, then for q3_0 the high bit of code i in bit i
+// mod 8 of byte i / 8.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/bags.h"
+#include "kernels/philox.h"
+
+namespace comera::kernels {
+
+enum class Grid : std::uint8_t { q8_0, q4_1, q4_0, q3_0, q2_0 };
+
+constexpr int grid_block = 32;
+
+COMERA_HD constexpr int bytes_of_block(Grid grid) {
+  switch (grid) {
+    case Grid::q8_0: return 34;
+    case Grid::q4_1: return 20;
+    case Grid::q4_0: return 18;
+    case Grid::q3_0: return 14;
+    case Grid::q2_0: return 10;
+  }
+  return 0;
+}
+
+// Matrices of numbers on a grid. Line l begins at bytes + l line_bytes().
+struct GridLines {
+  Grid grid = Grid::q8_0;
+  std::int64_t lines = 0, numbers = 0;  // numbers: of a line
+  const std::uint8_t* bytes = nullptr;
+
+  COMERA_HD constexpr std::int64_t blocks() const { return (numbers + grid_block - 1) / grid_block; }
+  COMERA_HD constexpr std::int64_t line_bytes() const { return blocks() * bytes_of_block(grid); }
+};
+
+// y = act(x Q + bias), or with `accumulate` y = act(y + x Q + bias). Line n of the weight is column n of Q [M, N].
+struct GridLinear {
+  std::int64_t tokens = 0;  // K
+  GridLines weight;         // N lines of M numbers
+  const void* x = nullptr;  // [K, M]
+  std::int64_t ldx = 0;
+  const void* bias = nullptr;  // [N], optional
+  Activation activation = Activation::none;
+  bool accumulate = false;
+  void* y = nullptr;  // [K, N]
+  std::int64_t ldy = 0;
+};
+
+// y[b] = or += sum of the lines of bag b.
+struct GridEmbedding {
+  Bags bags;
+  GridLines table;
+  void* y = nullptr;  // [bags, numbers]
+  bool accumulate = false;
+};
+
+constexpr double flops(const GridLinear& a) { return 2.0 * a.tokens * a.weight.lines * a.weight.numbers; }
+constexpr double flops(const GridEmbedding&) { return 0; }
+
+// The number with these bits of IEEE half precision.
+COMERA_HD inline float half_value(std::uint16_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16, magnitude = bits & 0x7FFFu;
+  float value = 0;
+  if (magnitude < 0x400u) {  // subnormal: a multiple of 2^-24
+    value = static_cast<float>(magnitude) * 0x1p-24f;
+    return sign ? -value : value;
+  }
+  const std::uint32_t word =
+      sign | (magnitude >= 0x7C00u ? 0x7F800000u | magnitude << 13 : (magnitude << 13) + 0x38000000u);
+  std::memcpy(&value, &word, sizeof value);
+  return value;
+}
+
+COMERA_HD inline float half_at(const std::uint8_t* bytes) {
+  return half_value(static_cast<std::uint16_t>(bytes[0] | bytes[1] << 8));
+}
+
+// The code of number i of a block, counted from 0.
+COMERA_HD inline int grid_code(Grid grid, const std::uint8_t* block, int i) {
+  const std::uint8_t* codes = block + (grid == Grid::q4_1 ? 4 : 2);
+  switch (grid) {
+    case Grid::q8_0: return static_cast<std::int8_t>(codes[i]) + 127;
+    case Grid::q4_1:
+    case Grid::q4_0: return codes[i % 16] >> (i < 16 ? 0 : 4) & 15;
+    case Grid::q3_0: return (codes[i / 4] >> 2 * (i % 4) & 3) | (codes[8 + i / 8] >> i % 8 & 1) << 2;
+    case Grid::q2_0: return codes[i / 4] >> 2 * (i % 4) & 3;
+  }
+  return 0;
+}
+
+// The code, perhaps between two codes, of the number 0; of q4_1: of its least number.
+COMERA_HD constexpr float grid_zero(Grid grid) {
+  switch (grid) {
+    case Grid::q8_0: return 127;
+    case Grid::q4_1: return 0;
+    case Grid::q4_0: return 8;
+    case Grid::q3_0: return 3.5f;
+    case Grid::q2_0: return 1.5f;
+  }
+  return 0;
+}
+
+// Number i of a block is step.scale (code - zero) + step.least.
+struct GridStep {
+  float scale = 0, least = 0;
+};
+COMERA_HD inline GridStep step_of_block(Grid grid, const std::uint8_t* block) {
+  return {half_at(block), grid == Grid::q4_1 ? half_at(block + 2) : 0};
+}
+COMERA_HD inline float grid_number(Grid grid, const std::uint8_t* block, int i) {
+  const GridStep step = step_of_block(grid, block);
+  return step.scale * (static_cast<float>(grid_code(grid, block, i)) - grid_zero(grid)) + step.least;
+}
+// Number `at` of a line.
+COMERA_HD inline float number_of(const GridLines& lines, std::int64_t line, std::int64_t at) {
+  const std::uint8_t* block = lines.bytes + line * lines.line_bytes() + at / grid_block * bytes_of_block(lines.grid);
+  return grid_number(lines.grid, block, static_cast<int>(at % grid_block));
+}
+
+}  // namespace comera::kernels

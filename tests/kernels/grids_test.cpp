@@ -1,0 +1,128 @@
+#include "kernels/grids.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <random>
+
+#include "lib/core/half.h"
+#include "tests/kernels/harness/cases.h"
+
+namespace comera::kernels::test {
+namespace {
+
+constexpr Grid all_grids[] = {Grid::q8_0, Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0};
+
+// Random codes, with scales of both signs and, in between, one below 2^-14 and one of 0.
+std::vector<std::uint8_t> random_lines(const GridLines& shape) {
+  std::mt19937 random(static_cast<unsigned>(shape.lines * 131 + shape.numbers));
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(shape.lines * shape.line_bytes()));
+  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random() & 0xFF);
+  const auto put = [&](std::size_t at, float value) {
+    const std::uint16_t half = float_to_half(value);
+    bytes[at] = static_cast<std::uint8_t>(half & 0xFF), bytes[at + 1] = static_cast<std::uint8_t>(half >> 8);
+  };
+  std::normal_distribution<float> normal;
+  const auto step = static_cast<std::size_t>(bytes_of_block(shape.grid));
+  for (std::size_t at = 0, i = 0; at < bytes.size(); at += step, ++i) {
+    put(at, i % 11 == 3 ? 3e-6f : i % 11 == 7 ? 0.0f : normal(random) / 8);
+    if (shape.grid == Grid::q4_1) put(at + 2, normal(random));
+    for (std::size_t k = 2; shape.grid == Grid::q8_0 && k < step; ++k)
+      if (bytes[at + k] == 0x80) bytes[at + k] = 0x81;  // -128 is no code
+  }
+  return bytes;
+}
+
+struct Shape {
+  Grid grid;
+  std::int64_t tokens, in, out;
+  Activation activation = Activation::none;
+  bool bias = true, accumulate = false;
+  std::int64_t gap = 0;
+
+  std::string name() const {
+    return "grid " + std::to_string(static_cast<int>(grid)) + " K=" + std::to_string(tokens) +
+           " M=" + std::to_string(in) + " N=" + std::to_string(out) + " " + name_of(activation) +
+           (bias ? "" : " no bias") + (accumulate ? " accumulate" : "") + (gap ? " gaps" : "");
+  }
+};
+
+GridLines lines_of(Grid grid, std::int64_t lines, std::int64_t numbers, const void* bytes) {
+  return {grid, lines, numbers, static_cast<const std::uint8_t*>(bytes)};
+}
+
+Case linear(const Shape& s) {
+  Case c(s.name());
+  c.data("x", s.tokens, s.in, s.in + s.gap).data("b", 1, s.out);
+  c.bytes("w", random_lines({s.grid, s.out, s.in, nullptr}));
+  s.accumulate ? c.data("y", s.tokens, s.out, s.out + s.gap) : c.empty("y", s.tokens, s.out, s.out + s.gap);
+  c.forward = [s](Run& r) {
+    r.call(&Backend::grid_linear, [&] {
+      GridLinear a;
+      a.tokens = s.tokens, a.weight = lines_of(s.grid, s.out, s.in, r.in("w"));
+      a.x = r.in("x"), a.ldx = s.in + s.gap, a.bias = s.bias ? r.in("b") : nullptr;
+      a.activation = s.activation, a.accumulate = s.accumulate, a.y = r.out("y"), a.ldy = s.out + s.gap;
+      return a;
+    });
+  };
+  return c;
+}
+
+Case look_up(Grid grid, std::int64_t rows, std::int64_t columns, std::vector<std::int64_t> ids, bool bags,
+             bool accumulate) {
+  Case c("look-up " + std::to_string(static_cast<int>(grid)) + " N=" + std::to_string(columns) + (bags ? " bags" : "") +
+         (accumulate ? " accumulate" : ""));
+  const auto count = static_cast<std::int64_t>(ids.size());
+  const std::vector<std::int64_t> offsets = {0, 2, 2, count};
+  const std::int64_t outputs = bags ? 3 : count;
+  c.integers("id", ids).integers("offsets", offsets);
+  c.bytes("table", random_lines({grid, rows, columns, nullptr}));
+  accumulate ? c.data("y", outputs, columns) : c.empty("y", outputs, columns);
+  c.forward = [=](Run& r) {
+    r.call(&Backend::grid_embedding, [&] {
+      const Bags of{outputs, count, r.ints("id"), bags ? r.ints("offsets") : nullptr};
+      return GridEmbedding{of, lines_of(grid, rows, columns, r.in("table")), r.out("y"), accumulate};
+    });
+  };
+  return c;
+}
+
+}  // namespace
+
+static std::vector<Case> grid_cases() {
+  std::vector<Case> cases;
+  for (const Grid grid : all_grids) {
+    cases.push_back(linear({grid, 1, 32, 5}));
+    cases.push_back(linear({.grid = grid, .tokens = 1, .in = 77, .out = 70, .activation = Activation::gelu, .gap = 3}));
+    cases.push_back(linear({.grid = grid, .tokens = 7, .in = 200, .out = 33, .bias = false, .accumulate = true}));
+    cases.push_back(linear({.grid = grid,
+                            .tokens = 21,
+                            .in = 301,
+                            .out = 43,
+                            .activation = Activation::silu,
+                            .accumulate = true,
+                            .gap = 5}));
+    cases.push_back(linear({.grid = grid, .tokens = 70, .in = 128, .out = 130, .bias = false}));
+    cases.push_back(look_up(grid, 9, 45, {3, 0, 8, 8, 1}, false, false));
+    cases.push_back(look_up(grid, 9, 32, {3, 0, 8, 8, 1}, true, true));
+  }
+  cases.push_back(linear({.grid = Grid::q4_0, .tokens = 3, .in = 5, .out = 2, .activation = Activation::tanh}));
+  cases.push_back(linear({.grid = Grid::q4_0, .tokens = 0, .in = 32, .out = 4}));
+  return cases;
+}
+
+TEST_CASE("grids: every backend within the derived bound of the reference") { check_backends(grid_cases()); }
+TEST_CASE("grids: the same bytes again and for any number of threads") { check_repeat(grid_cases()); }
+
+TEST_CASE("grids: every bit pattern of half precision") {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const float expected = half_to_float(static_cast<std::uint16_t>(bits)),
+                found = half_value(static_cast<std::uint16_t>(bits));
+    if (std::isnan(expected)) {
+      CHECK(std::isnan(found));
+    } else if (found != expected || std::signbit(found) != std::signbit(expected)) {
+      FAIL("bits " << bits << ": " << found << " instead of " << expected);
+    }
+  }
+}
+
+}  // namespace comera::kernels::test
