@@ -1,74 +1,94 @@
-// Products with weights on grids. Few tokens: each line is read once, its codes become floats in registers. More
-// tokens: tiles of dense products whose right factor is unpacked instead of copied.
+// Products with weights on grids. Few tokens: the inputs are put into the order of the codes once, then each line is
+// read once and its codes become floats in registers. More tokens: tiles of dense products whose right factor is
+// unpacked instead of copied.
 #include "kernels/grids.h"
 
 #include <cstring>
 
 #include "kernels/cpu/common/activation.h"
+#include "kernels/cpu/common/few_tokens.h"
 #include "kernels/cpu/common/grid_block.h"
 #include "kernels/cpu/common/id_runs.h"
 #include "kernels/cpu/common/tile_gemm.h"
-#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t few_tokens = 8;  // more are faster in tiles
-constexpr int tokens_at_once = 4;
 constexpr std::int64_t lines_of_tile = 32;
 constexpr std::int64_t bags_of_tile = 32;
 
-// The part of some tokens behind the last whole block, with zeros.
-template <int tokens>
-struct Tail {
-  float x[tokens][grid_block];
+// Inputs in the order of CodeLanes: per block four times eight numbers, divided by the units of the codes, then eight
+// partial sums of the numbers, of q4_1 as they are, else times minus the code of 0.
+constexpr int lane_block = 40;
 
-  Tail(const GridLinear& a, std::int64_t token) {
-    const std::int64_t first = a.weight.numbers / grid_block * grid_block;
-    for (int t = 0; t < tokens; ++t)
-      for (std::int64_t i = 0; i < grid_block; ++i)
-        x[t][i] = first + i < a.weight.numbers ? f32(a.x)[(token + t) * a.ldx + first + i] : 0;
+template <Grid grid>
+void order_by_lanes(const float* x, float* lanes) {
+  __m256 sum = _mm256_setzero_ps();
+  for (int k = 0; k < 4; ++k) {
+    alignas(32) std::int32_t index[8];
+    for (int lane = 0; lane < 8; ++lane) index[lane] = CodeLanes<grid>::number_of(lane, k);
+    const __m256 part = _mm256_i32gather_ps(x, _mm256_load_si256(reinterpret_cast<const __m256i*>(index)), 4);
+    _mm256_storeu_ps(lanes + 8 * k, part * _mm256_set1_ps(1 / CodeLanes<grid>::unit(k)));
+    sum += part;
   }
-};
+  if (grid != Grid::q4_1) sum *= _mm256_set1_ps(grid == Grid::q8_0 ? 0 : -grid_zero(grid));
+  _mm256_storeu_ps(lanes + 32, sum);
+}
 
-// total[t] += the products of a block with the same numbers of `tokens` tokens.
-template <Grid grid, int tokens>
-void add_block(const std::uint8_t* bytes, const float* x, std::int64_t ldx, F* total) {
-  const CodedBlock<grid> block(bytes);
-  if constexpr (CodedBlock<grid>::has_least) {
-    for (int i = 0; i < grid_block; i += F::width) {
-      const F numbers = block.numbers(i);
-      for (int t = 0; t < tokens; ++t) total[t] = fma(numbers, load(x + t * ldx + i), total[t]);
+std::int64_t floats_of_token(const GridLinear& a) { return a.weight.blocks() * lane_block; }
+
+template <Grid grid>
+void order_tokens(const GridLinear& a, float* lanes) {
+  for (std::int64_t t = 0; t < a.tokens; ++t) {
+    const float* x = f32(a.x) + t * a.ldx;
+    for (std::int64_t at = 0; at < a.weight.numbers; at += grid_block, lanes += lane_block) {
+      const std::int64_t count = min<std::int64_t>(grid_block, a.weight.numbers - at);
+      if (count == grid_block) {
+        order_by_lanes<grid>(x + at, lanes);
+      } else {  // what is missing is 0
+        float last[grid_block] = {};
+        std::memcpy(last, x + at, static_cast<std::size_t>(count) * sizeof(float));
+        order_by_lanes<grid>(last, lanes);
+      }
     }
-  } else {
-    F sum[tokens];
-    for (int t = 0; t < tokens; ++t) sum[t] = zero();
-    for (int i = 0; i < grid_block; i += F::width) {
-      const F codes = block.codes(i);
-      for (int t = 0; t < tokens; ++t) sum[t] = fma(codes, load(x + t * ldx + i), sum[t]);
-    }
-    for (int t = 0; t < tokens; ++t) total[t] = fma(sum[t], set(block.scale), total[t]);
   }
 }
 
-// sums[t, l - first] = x[token + t] with line l, for the lines [first, last).
-template <Grid grid, int tokens>
-void multiply_lines(const GridLinear& a, std::int64_t token, std::int64_t first, std::int64_t last, float* sums) {
-  const GridLines& w = a.weight;
-  const Tail<tokens> tail(a, token);
-  const float* x = f32(a.x) + token * a.ldx;
-  for (std::int64_t line = first; line < last; ++line) {
-    const std::uint8_t* bytes = w.bytes + line * w.line_bytes();
-    F total[tokens];
-    for (int t = 0; t < tokens; ++t) total[t] = zero();
-    std::int64_t at = 0;
-    for (; at + grid_block <= w.numbers; at += grid_block, bytes += bytes_of_block(grid))
-      add_block<grid, tokens>(bytes, x + at, a.ldx, total);
-    if (at < w.numbers) add_block<grid, tokens>(bytes, tail.x[0], grid_block, total);
-    for (int t = 0; t < tokens; ++t) sums[t * lines_of_tile + line - first] = sum(total[t]);
-  }
+// The sum of a block's numbers times those of an ordered block of inputs, in eight parts that are added to `total`.
+template <Grid grid>
+__m256 add_block(const std::uint8_t* bytes, const __m256 (&part)[4], const float* x, __m256 total) {
+  const auto lanes = [&](int i) { return _mm256_loadu_ps(x + 8 * i); };
+  __m256 even = _mm256_mul_ps(part[0], lanes(0)), odd = _mm256_mul_ps(part[1], lanes(1));
+  if constexpr (grid != Grid::q8_0 && grid != Grid::q4_1) even = _mm256_fmadd_ps(part[0], lanes(0), lanes(4));
+  even = _mm256_fmadd_ps(part[2], lanes(2), even), odd = _mm256_fmadd_ps(part[3], lanes(3), odd);
+  if constexpr (grid == Grid::q4_1) total = _mm256_fmadd_ps(_mm256_set1_ps(half_number(bytes + 2)), lanes(4), total);
+  return _mm256_fmadd_ps(even + odd, _mm256_set1_ps(half_number(bytes)), total);
+}
+
+inline float sum_of_lanes(__m256 a) {
+  __m128 x = _mm256_castps256_ps128(a) + _mm256_extractf128_ps(a, 1);
+  x += _mm_movehl_ps(x, x);
+  return _mm_cvtss_f32(x + _mm_movehdup_ps(x));
+}
+
+// sums[t, l - first] = token t of `x` with line first + l, for l < lines.
+template <Grid grid, int tokens, int lines>
+void multiply_lines(const GridLines& w, const float* x, std::int64_t ldx, std::int64_t line, float* sums) {
+  const std::uint8_t* bytes = w.bytes + line * w.line_bytes();
+  __m256 total[tokens][lines];
+  for (int t = 0; t < tokens; ++t)
+    for (int l = 0; l < lines; ++l) total[t][l] = _mm256_setzero_ps();
+  for (std::int64_t block = 0; block < w.blocks(); ++block, bytes += bytes_of_block(grid), x += lane_block)
+    for (int l = 0; l < lines; ++l) {
+      const std::uint8_t* at = bytes + l * w.line_bytes();
+      const CodeLanes<grid> codes(at);
+      const __m256 part[4] = {codes.template part<0>(), codes.template part<1>(), codes.template part<2>(),
+                              codes.template part<3>()};
+      for (int t = 0; t < tokens; ++t) total[t][l] = add_block<grid>(at, part, x + t * ldx, total[t][l]);
+    }
+  for (int t = 0; t < tokens; ++t)
+    for (int l = 0; l < lines; ++l) sums[t * lines_of_tile + l] = sum_of_lanes(total[t][l]);
 }
 
 // y = act(sums + bias), or of y + sums + bias.
@@ -84,21 +104,27 @@ void finish_tile(const GridLinear& a, Block size, float* sums, std::int64_t ld, 
   });
 }
 
-template <Grid grid, int tokens>
-void multiply_tokens(const GridLinear& a, std::int64_t token, std::int64_t first, std::int64_t last) {
-  alignas(64) float sums[tokens * lines_of_tile];
-  multiply_lines<grid, tokens>(a, token, first, last, sums);
-  finish_tile(a, {tokens, last - first}, sums, lines_of_tile, token, first);
+std::size_t workspace(const Context&, const GridLinear& a) {
+  return a.tokens <= few_tokens ? static_cast<std::size_t>(a.tokens * floats_of_token(a)) * sizeof(float) : 0;
 }
 
 template <Grid grid>
 void multiply_few(const Context& context, const GridLinear& a) {
+  float* lanes = f32(context.workspace);
+  const std::int64_t ld = floats_of_token(a);
+  order_tokens<grid>(a, lanes);
   parallel_for(context, tiles_of(a.weight.lines, lines_of_tile), [&](std::int64_t tile) {
     const std::int64_t first = tile * lines_of_tile, last = min(first + lines_of_tile, a.weight.lines);
-    std::int64_t token = 0;
-    for (; token + tokens_at_once <= a.tokens; token += tokens_at_once)
-      multiply_tokens<grid, tokens_at_once>(a, token, first, last);
-    for (; token < a.tokens; ++token) multiply_tokens<grid, 1>(a, token, first, last);
+    for_few_tokens(a.tokens, [&]<int tokens>(std::int64_t token) {
+      constexpr int lines = tokens == 1 ? 4 : 1;
+      alignas(64) float sums[tokens * lines_of_tile];
+      const float* x = lanes + token * ld;
+      std::int64_t line = first;
+      for (; line + lines <= last; line += lines)
+        multiply_lines<grid, tokens, lines>(a.weight, x, ld, line, sums + line - first);
+      for (; line < last; ++line) multiply_lines<grid, tokens, 1>(a.weight, x, ld, line, sums + line - first);
+      finish_tile(a, {tokens, last - first}, sums, lines_of_tile, token, first);
+    });
   });
 }
 
@@ -132,6 +158,7 @@ void multiply_tiles(const Context& context, const GridLinear& a) {
 
 Status run(const Context& context, const GridLinear& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.workspace_bytes < workspace(context, a)) return Status::workspace_too_small;
   with_grid(a.weight.grid, [&]<Grid grid>() {
     a.tokens <= few_tokens ? multiply_few<grid>(context, a) : multiply_tiles<grid>(context, a);
   });
@@ -171,7 +198,7 @@ Status run(const Context& context, const GridEmbedding& a) {
 
 }  // namespace
 
-void bind(Op<GridLinear>& op) { op.run = run; }
+void bind(Op<GridLinear>& op) { op.run = run, op.workspace_bytes = workspace; }
 void bind(Op<GridEmbedding>& op) { op.run = run; }
 
 }  // namespace comera::kernels::COMERA_CPU

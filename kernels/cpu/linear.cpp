@@ -3,10 +3,9 @@
 #include "kernels/linear.h"
 
 #include "kernels/cpu/common/activation.h"
+#include "kernels/cpu/common/few_tokens.h"
 #include "kernels/cpu/common/tile_gemm.h"
-#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
@@ -17,8 +16,33 @@ constexpr std::int64_t page_floats = 1024;
 constexpr std::int64_t largest_groups = 16;
 constexpr std::int64_t small_result = 1 << 17;  // floats; smaller gradients are summed by groups of rows
 
+RowProducts row_products(const LinearForward& a) { return {a.tokens, a.in, a.out, f32(a.x), a.ldx, f32(a.weight)}; }
+
+std::size_t forward_workspace(const Context&, const LinearForward& a) {
+  return a.tokens <= few_tokens ? static_cast<std::size_t>(row_products(a).floats()) * sizeof(float) : 0;
+}
+
+void forward_few(const Context& context, const LinearForward& a) {
+  const RowProducts products = row_products(a);
+  float* sums = f32(context.workspace);
+  multiply_rows(context, products, sums);
+  parallel_for(context, products.strips(), [&](std::int64_t strip) {
+    const std::int64_t first = strip * products.strip, last = min(first + products.strip, a.out);
+    join_groups(products, {first, last}, sums);
+    with_activation(a.activation, [&](auto act) {
+      finish_rows<decltype(act)>({a.tokens, last - first}, sums + first, a.out, a.bias ? f32(a.bias) + first : nullptr,
+                                 a.pre ? f32(a.pre) + first : nullptr, f32(a.y) + first, a.ldy);
+    });
+  });
+}
+
 Status run_forward(const Context& context, const LinearForward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.workspace_bytes < forward_workspace(context, a)) return Status::workspace_too_small;
+  if (a.tokens <= few_tokens) {
+    forward_few(context, a);
+    return Status::ok;
+  }
   const Factors factors{.m = a.tokens,
                         .n = a.out,
                         .k = a.in,
@@ -133,6 +157,10 @@ void product_by_groups(const Context& context, const Product& a) {
 
 Status run_matmul(const Context& context, const MatMul& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (a.m <= few_tokens && a.transpose_b && !a.transpose_a) {
+    multiply_lines(context, {a.m, a.n, a.k, f32(a.a), a.lda, f32(a.b), a.ldb, f32(a.c), a.ldc, a.accumulate});
+    return Status::ok;
+  }
   const Factors factors{.m = a.m,
                         .n = a.n,
                         .k = a.k,
@@ -179,7 +207,7 @@ Status run_product(const Context& context, const Product& a) {
   return Status::ok;
 }
 
-void bind(Op<LinearForward>& op) { op.run = run_forward; }
+void bind(Op<LinearForward>& op) { op.run = run_forward, op.workspace_bytes = forward_workspace; }
 void bind(Op<LinearBackward>& op) { op.run = run_backward, op.workspace_bytes = backward_workspace; }
 void bind(Op<Product>& op) { op.run = run_product, op.workspace_bytes = product_workspace; }
 void bind(Op<MatMul>& op) { op.run = run_matmul; }

@@ -14,22 +14,46 @@
 namespace comera::engine {
 namespace {
 
-// Ids by descending probability, with weights exp((logit - largest) / temperature) that are not normalised.
-struct Ranked {
-  std::vector<std::int32_t> ids;
-  std::vector<double> weights;
-};
+// Ids by descending probability, with weights exp((logit - largest) / temperature) that are not normalised. Most draws
+// need a few of tens of thousands, so a heap orders them as they are taken.
+class Ranking {
+ public:
+  struct Entry {
+    std::int32_t id;
+    double weight;
+  };
 
-Ranked rank(std::span<const double> logits, double temperature) {
-  Ranked ranked;
-  ranked.ids.resize(logits.size());
-  std::iota(ranked.ids.begin(), ranked.ids.end(), 0);
-  std::stable_sort(ranked.ids.begin(), ranked.ids.end(),
-                   [&](std::int32_t a, std::int32_t b) { return logits[a] > logits[b]; });
-  const double largest = logits[ranked.ids.front()];
-  for (const std::int32_t id : ranked.ids) ranked.weights.push_back(std::exp((logits[id] - largest) / temperature));
-  return ranked;
-}
+  Ranking(std::span<const double> logits, double temperature) : later_{logits}, ids_(logits.size()) {
+    std::iota(ids_.begin(), ids_.end(), 0);
+    const double largest = *std::max_element(logits.begin(), logits.end());
+    for (const double logit : logits) weights_.push_back(std::exp((logit - largest) / temperature));
+    std::make_heap(ids_.begin(), ids_.end(), later_);
+  }
+
+  double total() const { return std::accumulate(weights_.begin(), weights_.end(), 0.0); }
+
+  // Entry i of the order; i < number of logits. Orders up to there.
+  Entry operator[](std::size_t i) {
+    for (; ordered_ <= i; ++ordered_) std::pop_heap(ids_.begin(), ids_.end() - static_cast<long>(ordered_), later_);
+    const std::int32_t id = ids_[ids_.size() - 1 - i];
+    return {id, weights_[static_cast<std::size_t>(id)]};
+  }
+
+ private:
+  // Equal logits in the order of their ids.
+  struct Later {
+    std::span<const double> logits;
+    bool operator()(std::int32_t a, std::int32_t b) const {
+      const double left = logits[static_cast<std::size_t>(a)], right = logits[static_cast<std::size_t>(b)];
+      return left < right || (left == right && a > b);
+    }
+  };
+
+  Later later_;
+  std::vector<double> weights_;
+  std::vector<std::int32_t> ids_;  // a heap, then the ids taken from it, last first
+  std::size_t ordered_ = 0;
+};
 
 // Uniform in [0, 1).
 double draw(std::uint64_t number, std::int64_t position, std::uint64_t seed) {
@@ -49,16 +73,15 @@ std::int32_t choose(std::span<const double> logits, std::uint64_t number, std::i
                     const GenerateOptions& options) {
   if (options.temperature <= 0)
     return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  const Ranked ranked = rank(logits, options.temperature);
-  const double all = std::accumulate(ranked.weights.begin(), ranked.weights.end(), 0.0);
-  std::size_t count = 0;
-  double nucleus = 0;
-  while (count < ranked.weights.size() && (count == 0 || nucleus < options.top_p * all))
-    nucleus += ranked.weights[count++];
+  Ranking ranking(logits, options.temperature);
+  const double all = ranking.total();
+  std::size_t count = options.top_p < 1 ? 0 : logits.size();
+  double nucleus = count == 0 ? 0 : all;
+  while (count < logits.size() && (count == 0 || nucleus < options.top_p * all)) nucleus += ranking[count++].weight;
   double left = draw(number, position, options.seed) * nucleus;
   for (std::size_t i = 0; i < count; ++i)
-    if ((left -= ranked.weights[i]) < 0) return ranked.ids[i];
-  return ranked.ids[count - 1];
+    if ((left -= ranking[i].weight) < 0) return ranking[i].id;
+  return ranking[count - 1].id;
 }
 
 void fill_generation_batch(data::Batch& batch, std::span<const std::int32_t> ids, std::int64_t begin,

@@ -45,7 +45,7 @@ class DenseTable final : public Table {
 
   // Returns rows in the activation dtype. If the parameter has another type, a look-up converts them.
   Tensor rows(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count) override {
-    if (weight_->value.dtype == walk.dtype()) return slice(brought(walk, *weight_), first, count);
+    if (as_stored(walk)) return slice(brought(walk, *weight_), first, count);
     Tensor rows = walk.make("rows", {count, columns_});
     forward(walk, bags_of(ids, first, count), rows, false);
     return rows;
@@ -69,6 +69,10 @@ class DenseTable final : public Table {
   void finish(Walk&, Sink&) override {}
 
  private:
+  std::int64_t rows_at_once(const Walk& walk) const override { return as_stored(walk) ? rows_ : some_rows; }
+
+  bool as_stored(const Walk& walk) const { return weight_->value.dtype == walk.dtype(); }
+
   Tensor slice(const Tensor& whole, std::int64_t first, std::int64_t count) const {
     char* base = static_cast<char*>(whole.data) + static_cast<std::size_t>(first * columns_) * size_of(whole.dtype);
     return {base, whole.dtype, {count, columns_}, -1};
@@ -259,21 +263,25 @@ class TtmEmbedding final : public Table {
 
 void Table::project(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count, const Tensor& h, void* y,
                     std::int64_t ldy, bool accumulate) {
-  Tensor part = rows(walk, ids, first, count);
-  const std::int64_t columns = part.shape[1];
-  walk.run(walk.backend().matmul, kernels::MatMul{.m = h.elements() / columns,
-                                                  .n = count,
-                                                  .k = columns,
-                                                  .a = h.data,
-                                                  .lda = columns,
-                                                  .transpose_a = false,
-                                                  .b = part.data,
-                                                  .ldb = columns,
-                                                  .transpose_b = true,
-                                                  .c = y,
-                                                  .ldc = ldy,
-                                                  .accumulate = accumulate});
-  walk.drop(part);
+  const std::int64_t step = rows_at_once(walk);
+  for (std::int64_t done = 0; done < count; done += step) {
+    Tensor part = rows(walk, ids, first + done, std::min(step, count - done));
+    const std::int64_t columns = part.shape[1];
+    walk.run(walk.backend().matmul,
+             kernels::MatMul{.m = h.elements() / columns,
+                             .n = part.shape[0],
+                             .k = columns,
+                             .a = h.data,
+                             .lda = columns,
+                             .transpose_a = false,
+                             .b = part.data,
+                             .ldb = columns,
+                             .transpose_b = true,
+                             .c = static_cast<char*>(y) + static_cast<std::size_t>(done) * size_of(walk.dtype()),
+                             .ldc = ldy,
+                             .accumulate = accumulate});
+    walk.drop(part);
+  }
 }
 
 std::unique_ptr<Table> make_table(Builder& builder, const TableSpec& spec) {

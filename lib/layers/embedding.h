@@ -41,6 +41,11 @@ class Table {
   virtual void rows_backward(Walk& walk, Sink& sink, const Tensor& ids, std::int64_t first, std::int64_t count,
                              const Tensor& left, const Tensor& right) = 0;
   virtual void finish(Walk& walk, Sink& sink) = 0;
+
+ protected:
+  static constexpr std::int64_t some_rows = 2048;
+  // How many rows project() may hold at once.
+  virtual std::int64_t rows_at_once(const Walk& /*walk*/) const { return some_rows; }
 };
 
 std::unique_ptr<Table> make_table(Builder& builder, const TableSpec& spec);

@@ -112,11 +112,7 @@ void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t 
 Tensor VocabularyDecoder::all_logits(Pass& pass, const Tensor& h) {
   Tensor all = pass.walk.make("logits", {h.elements() / columns_, vocabulary_});
   if (bias_) add_bias(pass, all, 0);
-  for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
-    char* part = static_cast<char*>(all.data) + static_cast<std::size_t>(first) * size_of(all.dtype);
-    table_.project(pass.walk, words_, first, std::min(chunk, vocabulary_ - first), h, part, vocabulary_,
-                   bias_ != nullptr);
-  }
+  table_.project(pass.walk, words_, 0, vocabulary_, h, all.data, vocabulary_, bias_ != nullptr);
   return all;
 }
 

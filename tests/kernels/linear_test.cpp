@@ -130,6 +130,8 @@ void add_matmuls(std::vector<Case>& cases) {
   cases.push_back(matmul(1, 1, 1, false, false, false, 0));
   cases.push_back(matmul(64, 1000, 32, false, true, false, 0));
   cases.push_back(matmul(3, 4, 0, false, false, true, 0));
+  cases.push_back(matmul(1, 71, 300, false, true, false, 0));
+  cases.push_back(matmul(7, 71, 45, false, true, true, 2));
   cases.push_back(parameter_product(5, 300, 64, false, false, false));
   cases.push_back(parameter_product(64, 300, 5, true, false, true));
   cases.push_back(parameter_product(300, 5, 64, false, true, false));
@@ -150,6 +152,8 @@ static std::vector<Case> linear_cases() {
   cases.push_back(layer({.tokens = 130, .in = 64, .out = 96, .activation = Activation::gelu}));
   cases.push_back(layer({.tokens = 257, .in = 48, .out = 3}));
   cases.push_back(layer({.tokens = 1000, .in = 96, .out = 80, .activation = Activation::gelu, .full = true}));
+  cases.push_back(layer({.tokens = 1, .in = 77, .out = 2100, .activation = Activation::silu, .gap = 2}));
+  cases.push_back(layer({.tokens = 7, .in = 150, .out = 45, .activation = Activation::gelu, .bias = false}));
   cases.push_back(layer_without_dx());
   add_matmuls(cases);
   return cases;
