@@ -24,13 +24,9 @@ engine::GenerateOptions options_of(const OptionValues& values, const models::Dec
   return options;
 }
 
-// The prompt starts with the begin piece of a tokenizer that knows what stands around a text, else with that of the
-// checkpoint, else of the tokenizer.
 data::Ids prompt_of(const std::string& text, const data::Tokenizer& tokenizer, const models::DecoderSpec& spec) {
   data::Ids ids;
-  const data::Specials& specials = tokenizer.specials();
-  const std::int64_t begin = spec.begin >= 0 && !specials.framed ? spec.begin : specials.begin;
-  if (begin >= 0) ids.push_back(static_cast<std::int32_t>(begin));
+  if (const std::int32_t begin = begin_piece(tokenizer, spec); begin >= 0) ids.push_back(begin);
   tokenizer.encode(text, ids);
   if (ids.empty())
     fail_input("[predict] an empty line, and the tokenizer has no begin piece; write a word to begin with");
@@ -98,6 +94,11 @@ void go_on(const std::string& line, StoredModel& stored, const engine::GenerateO
 }
 
 }  // namespace
+
+std::int32_t begin_piece(const data::Tokenizer& tokenizer, const models::DecoderSpec& spec) {
+  const data::Specials& specials = tokenizer.specials();
+  return spec.begin >= 0 && !specials.framed ? static_cast<std::int32_t>(spec.begin) : specials.begin;
+}
 
 std::vector<Option> generation_options() {
   const char* g = "Generation";

@@ -8,6 +8,7 @@
 #include "lib/report/output/fit.h"
 #include "lib/report/run/evaluation.h"
 #include "tools/against.h"
+#include "tools/choices.h"
 #include "tools/sentences.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
@@ -72,7 +73,14 @@ OptionTable evaluate_table() {
       .add(machine_options())
       .add(precision_options());
   table.add(
-      {{.name = "seed",
+      {{.name = "task",
+        .type = OptionType::choice,
+        .default_text = "model",
+        .group = "Data",
+        .help = "model: the model's own; choice: multiple choice by log-likelihood (decoders), JSONL with the keys "
+                "question, choices and answer",
+        .choices = {"model", "choice"}},
+       {.name = "seed",
         .type = OptionType::integer,
         .default_text = "0",
         .group = "Data",
@@ -88,7 +96,8 @@ OptionTable evaluate_table() {
         .type = OptionType::path,
         .group = "Output",
         .help =
-            "write label, predicted label and probability of every example (regression: label and predicted number)",
+            "write label, predicted label and probability of every example (regression: label and predicted number; "
+            "choice: answer, choices and their log-likelihoods)",
         .metavar = "FILE",
         .in_config = false,
         .files = FileUse::written},
@@ -102,6 +111,7 @@ OptionTable evaluate_table() {
   table.common({"data", "text", "label", "against", "tokenizer", "seq", "stride", "require", "predictions", "json"});
   table.example("comera evaluate run --data dev.tsv --require 'accuracy>=0.8'")
       .example("comera evaluate stories --data text.txt --seq 256 --stride 128")
+      .example("comera evaluate llama --task choice --data questions.jsonl")
       .example("comera evaluate small --against all-MiniLM-L6-v2 --data text.txt --require 'cosine>=0.98'");
   return table.example("comera evaluate all-MiniLM-L6-v2 --data sts-dev.tsv --text sentence1,sentence2 --label score");
 }
@@ -111,6 +121,7 @@ int run_evaluate(const OptionValues& given) {
   if (values.has("against")) return evaluate_against(values);
   if (values.list("data").empty()) fail_input("[evaluate] --data is missing: name the files to evaluate on");
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
+  if (values.text("task") == "choice") return evaluate_choices(values, stored);
   if (models::common(stored.spec).task == data::Task::embed) return evaluate_sentences(values, stored);
   if (values.has("predictions") && !data::learns_labels(models::common(stored.spec).task))
     fail_input("[evaluate] --predictions: a language model predicts no labels");
