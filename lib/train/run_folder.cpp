@@ -74,8 +74,8 @@ void RunFolder::open_existing() {
   folder_.emplace(path_);
   if (open_ == Open::fresh) require_empty();
   if (open_ == Open::replace && folder_->kind(recipe_name) == EntryKind::none) require_empty();
-  require_no_links();
   lock_ = std::make_unique<FolderLock>(*folder_);
+  require_no_links();  // under the lock, because the run of another process renames and removes checkpoints
   if (open_ == Open::fresh) require_empty();
   if (folder_->kind(checkpoints_name) != EntryKind::none) checkpoints_ = folder_->folder(checkpoints_name);
 }

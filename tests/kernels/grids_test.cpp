@@ -67,7 +67,7 @@ Case linear(const Shape& s) {
   return c;
 }
 
-Case look_up(Grid grid, std::int64_t rows, std::int64_t columns, std::vector<std::int64_t> ids, bool bags,
+Case look_up(Grid grid, std::int64_t rows, std::int64_t columns, const std::vector<std::int64_t>& ids, bool bags,
              bool accumulate) {
   Case c("look-up " + std::to_string(static_cast<int>(grid)) + " N=" + std::to_string(columns) + (bags ? " bags" : "") +
          (accumulate ? " accumulate" : ""));

@@ -112,7 +112,7 @@ inline void multiply_rows(const Context& context, const RowProducts& p, float* s
       if (p.rows == 0) add_rows<tokens, 0>(p, token, 0, true, columns, part);
       std::int64_t row = rows.first;
       for (; row + p.rows_at_once <= rows.last; row += p.rows_at_once)
-        add_rows<tokens, p.rows_at_once>(p, token, row, row == rows.first, columns, part);
+        add_rows<tokens, RowProducts::rows_at_once>(p, token, row, row == rows.first, columns, part);
       for (; row < rows.last; ++row) add_rows<tokens, 1>(p, token, row, row == rows.first, columns, part);
     });
   });
