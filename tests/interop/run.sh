@@ -57,6 +57,10 @@ for name in tt healed; do
   done
 done
 
+# With its table in tensor-train form.
+step "$comera" tensorize "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-table" --ratio 2.5 --exclude 'pooler*' \
+  --calibrate "$work/sentences.txt" --calibrate-tokens 16000
+
 # A regression, on scores of pairs.
 zstd -dc "$COMERA_DATA/glue/STS-B/dev.tsv.zst" > "$work/pairs.tsv"
 step "$comera" finetune "$checkpoints/all-MiniLM-L6-v2" --data "$work/pairs.tsv" --text sentence1,sentence2 \
@@ -96,6 +100,7 @@ step "$comera" export "$work/stories-bits" -o "$work/stories-qdq.onnx" --quantiz
 environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch transformers sentence-transformers \
   sentencepiece
 "$python" "$here/with_transformers.py" "$comera" "$checkpoints" "$work"
+"$python" "$here/with_comera_tt.py" "$comera" "$work"
 environment optimum-venv "${COMERA_OPTIMUM_PYTHON:-}" numpy torch optimum-onnx onnxruntime sentencepiece
 "$python" "$here/with_optimum.py" "$checkpoints" "$work"
 # At ratio 1.6 of the whole file two thirds of the products are saved. Factors that are not faster than dense are

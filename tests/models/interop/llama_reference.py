@@ -54,10 +54,10 @@ def header(folder):
     print("};\n\n}  // namespace stories15m")
 
 
-def perplexity(folder, text, length, stride, dtype):
+def perplexity(folder, text, length, stride, dtype, model=None):
     """Strided perplexity as in transformers' guide: windows of `length` every `stride`, each token counted once."""
     pieces = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, "tokenizer.model"))
-    model, total, counted, before = model_of(folder, dtype), 0.0, 0, 0
+    model, total, counted, before = model or model_of(folder, dtype), 0.0, 0, 0
     with open(text, encoding="utf-8") as file:
         ids = [model.config.bos_token_id] + pieces.encode(file.read().removesuffix("\n"))  # drops the last line end
     for begin in range(0, len(ids), stride):
