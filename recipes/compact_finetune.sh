@@ -35,7 +35,8 @@ done
 python3 - "$folder" << 'EOF'
 import json, pathlib, sys
 
-rows = {p.stem.replace("+", ","): json.loads(p.read_text()) for p in pathlib.Path(sys.argv[1]).glob("*[kt48].json")}
+rows = {p.stem.replace("+", ","): json.loads(p.read_text()) for p in pathlib.Path(sys.argv[1]).glob("*.json")
+        if p.stem not in ("planned", "measured")}
 keep = rows["keep"]
 print("| --activations | planned MiB | measured MiB | of keep | ms |\n|---|---:|---:|---:|---:|")
 for policy, row in sorted(rows.items(), key=lambda item: -item[1]["measured"]):

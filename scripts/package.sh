@@ -17,7 +17,9 @@ rm -rf "$build/package"
 mkdir -p "$stage"
 cmake --install "$build" --prefix "$stage" --strip > /dev/null
 cp -r LICENSE ./*.md docs "$stage/"
-install -D -m 644 lib/io/FORMAT.md "$stage/lib/io/FORMAT.md" # docs/ refers to it
+for file in lib/io/FORMAT.md recipes/python/comera_tt.py; do # docs/ refers to them
+  install -D -m 644 "$file" "$stage/$file"
+done
 
 if [ "${TESTS:-}" = 1 ]; then
   mkdir -p "$stage/check"

@@ -64,11 +64,13 @@ class LiveText {
   std::string shown_;
 };
 
-// Totals over all texts.
+// Totals over all texts. The pass over a prompt gives the first token; each further token is a pass of its own.
 struct Totals {
-  std::int64_t texts = 0, tokens = 0, cut = 0;
-  double seconds = 0;
+  std::int64_t texts = 0, cut = 0, prompt_tokens = 0, tokens = 0, passes = 0;
+  double prompt_seconds = 0, seconds = 0;
 };
+
+double rate(std::int64_t tokens, double seconds) { return static_cast<double>(tokens) / std::max(seconds, 1e-9); }
 
 void go_on(const std::string& line, StoredModel& stored, const engine::GenerateOptions& options, Answers& answers,
            Totals& totals) {
@@ -85,9 +87,12 @@ void go_on(const std::string& line, StoredModel& stored, const engine::GenerateO
   const engine::Generated generated =
       engine::generate(*stored.engine, prompt, number, options, [&](std::int32_t id) { live.add(id); });
   const std::string text = live.finish();
+  totals.prompt_tokens += std::ssize(prompt);
   totals.tokens += std::ssize(generated.ids);
+  totals.passes += std::max<std::int64_t>(std::ssize(generated.ids) + generated.ended - 1, 0);
   totals.cut += !generated.ended && std::ssize(generated.ids) < options.max_tokens;
-  totals.seconds += generated.prompt_seconds + generated.seconds;
+  totals.prompt_seconds += generated.prompt_seconds;
+  totals.seconds += generated.seconds;
   if (!answers.plain())
     answers.value({{"prompt", line}, {"text", text}, {"ids", generated.ids}, {"ended", generated.ended}});
   answers.flush();
@@ -140,14 +145,18 @@ int generate_lines(const OptionValues& values, StoredModel& stored) {
       texts[0].texts[0] += "\t" + texts[0].texts[1];  // a tab is an ordinary character here
     go_on(texts[0].texts[0], stored, options, answers, totals);
   }
-  answers.finish({{"tokens", totals.tokens}, {"seconds", totals.seconds}});
+  answers.finish({{"tokens", totals.tokens},
+                  {"seconds", totals.prompt_seconds + totals.seconds},
+                  {"prompt_tokens_per_second", rate(totals.prompt_tokens, totals.prompt_seconds)},
+                  {"tokens_per_second", rate(totals.passes, totals.seconds)}});
   if (totals.cut > 0)
     log_warning(
         "[predict] {} of {} texts stopped before --max-tokens {}: prompt and continuation fill the model's {} "
         "positions",
         totals.cut, totals.texts, options.max_tokens, options.positions);
-  log_info("{} tokens in {:.3g} s, {:.4g} tokens/s", totals.tokens, totals.seconds,
-           static_cast<double>(totals.tokens) / std::max(totals.seconds, 1e-9));
+  log_info("{} tokens in {:.3g} s: prompts {:.4g} tokens/s, continuations {:.4g} tokens/s", totals.tokens,
+           totals.prompt_seconds + totals.seconds, rate(totals.prompt_tokens, totals.prompt_seconds),
+           rate(totals.passes, totals.seconds));
   return 0;
 }
 

@@ -34,7 +34,7 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
                   s.table_order, s.gauge, s.uniform, s.allow_slower, s.floor, s.again, s.sequential, s.exact_rows,
                   fmt::join(s.choice.include, ","), fmt::join(s.choice.exclude, ","));
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
-  text += fmt::format(" {}", s.sweeps);
+  text += fmt::format(" {} {}", s.sweeps, s.corrections);
   for (const quant::Grid grid : s.grids) text += fmt::format(" {}", quant::name_of(grid));
   text +=
       fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),

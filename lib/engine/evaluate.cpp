@@ -94,6 +94,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
     result.counted += unlabelled ? batch.sequences : batch.counted;
     if (classify) add_classified(batch, scores, row, result, each);
     if (result.task == data::Task::regression) add_numbers(batch, scores, row, numbers, each);
+    if (each && predicts_words(result.task)) each({.row = row, .tokens = batch.counted, .loss = scores.loss});
     if (task) task->done(loader->reach().done);
   }
   const double counted = static_cast<double>(std::max<std::int64_t>(result.counted, 1));

@@ -26,14 +26,16 @@ struct Evaluation {
   double seconds = 0;
 };
 
-// The result for one example: a class or a number.
+// The result for one example: a class or a number. For language models: the likelihood of one micro-batch.
 struct Prediction {
   std::int64_t row = 0;     // in the order of the data
   std::int32_t label = -1;  // -1: not known
   std::int32_t predicted = 0;
-  double probability = 0;  // of `predicted`
-  double score = 0;        // regression: the predicted number
-  double known = NAN;      // regression: the right number if it is known
+  double probability = 0;   // of `predicted`
+  double score = 0;         // regression: the predicted number
+  double known = NAN;       // regression: the right number if it is known
+  std::int64_t tokens = 0;  // mlm, clm: predicted tokens
+  double loss = 0;          // mlm, clm: minus the sum of their log-likelihoods
 };
 
 struct EvaluationOptions {
@@ -48,8 +50,8 @@ struct EvaluationOptions {
   std::string task = "evaluating";  // name on the live line; "": no live line
 };
 
-// One pass over the data in its order. Throws Stopped on a signal. `each` (classify, regression) is called for every
-// example.
+// One pass over the data in its order. Throws Stopped on a signal. `each` is called for every example (classify,
+// regression) or every micro-batch (mlm, clm).
 Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset,
                     const EvaluationOptions& options, const std::function<void(const Prediction&)>& each = {});
 

@@ -26,6 +26,7 @@ class DenseTable final : public Table {
     weight.shape = {spec.rows, spec.columns};
     weight.init = {Init::Distribution::normal, spec.deviation};
     weight.decay = true;
+    weight.decoder = spec.decoder;
     weight_ = builder.add(std::move(weight));
   }
 

@@ -18,6 +18,7 @@ struct TableSpec {
   std::int64_t rows = 0, columns = 0;
   double deviation = 1;  // standard deviation of an entry at the start
   WeightForm form = {};  // dense, ttm or on a grid
+  bool decoder = false;  // no look-up reads it
 };
 
 class Table {

@@ -20,7 +20,8 @@ using layers::SavePolicy;
 std::unique_ptr<layers::Table> vocabulary_table(Builder& builder, const DecoderSpec& spec, const char* name) {
   const double deviation =
       1 / std::sqrt(static_cast<double>(spec.hidden));  // the logits of the first step have deviation 1
-  return make_table(builder, {name, spec.vocabulary, spec.hidden, deviation, spec.form_of(name)});
+  return make_table(builder, {name, spec.vocabulary, spec.hidden, deviation, spec.form_of(name),
+                              std::string_view(name) == DecoderNames::head});
 }
 
 class Decoder final : public layers::Model {

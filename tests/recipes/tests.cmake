@@ -24,3 +24,5 @@ add_test(NAME "recipes: minilm" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/m
 set_tests_properties("recipes: minilm" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
 add_test(NAME "recipes: bits" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/bits.sh)
 set_tests_properties("recipes: bits" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
+add_test(NAME "recipes: smollm2" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/smollm2.sh)
+set_tests_properties("recipes: smollm2" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera" SKIP_RETURN_CODE 77)

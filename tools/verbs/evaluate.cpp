@@ -16,13 +16,15 @@
 namespace comera::tools {
 namespace {
 
-// Header of the predictions file: classes with their probability, or numbers.
+// Header of the predictions file: classes with their probability, numbers, or likelihoods.
 const char* prediction_head(data::Task task) {
+  if (data::predicts_words(task)) return "tokens\tloss\n";
   return task == data::Task::regression ? "label\tpredicted\n" : "label\tpredicted\tprobability\n";
 }
 
 std::string prediction_line(data::Task task, const std::vector<std::string>& labels,
                             const engine::Prediction& prediction) {
+  if (data::predicts_words(task)) return fmt::format("{}\t{:.9g}\n", prediction.tokens, prediction.loss);
   if (task == data::Task::regression) return fmt::format("{:.9g}\t{:.9g}\n", prediction.known, prediction.score);
   const std::string label = prediction.label < 0 ? "" : labels[static_cast<std::size_t>(prediction.label)];
   return fmt::format("{}\t{}\t{:.6f}\n", label, labels[static_cast<std::size_t>(prediction.predicted)],
@@ -97,7 +99,8 @@ OptionTable evaluate_table() {
         .group = "Output",
         .help =
             "write label, predicted label and probability of every example (regression: label and predicted number; "
-            "choice: answer, choices and their log-likelihoods)",
+            "choice: answer, choices and their log-likelihoods; language models: tokens of every micro-batch, and "
+            "their loss)",
         .metavar = "FILE",
         .in_config = false,
         .files = FileUse::written},
@@ -123,8 +126,6 @@ int run_evaluate(const OptionValues& given) {
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
   if (values.text("task") == "choice") return evaluate_choices(values, stored);
   if (models::common(stored.spec).task == data::Task::embed) return evaluate_sentences(values, stored);
-  if (values.has("predictions") && !data::learns_labels(models::common(stored.spec).task))
-    fail_input("[evaluate] --predictions: a language model predicts no labels");
   if (data::learns_labels(models::common(stored.spec).task) && !values.has("label"))
     fail_input("[evaluate] --label is missing: name the column of the label");
   if (values.has("stride") && models::common(stored.spec).task != data::Task::clm)

@@ -98,6 +98,7 @@ compress::Settings settings_of(const OptionValues& values) {
   settings.made_for = made_for(values);
   settings.grids = grids_of(values.text("bits"), settings.made_for);
   settings.sweeps = static_cast<int>(values.integer("sweeps"));
+  settings.corrections = values.flag("corrections");
   if (!settings.grids.empty() && settings.form != PlannedForm::automatic)
     fail_input("[tensorize] --bits {}: weights on grids have no --form; give a form to some layers with --layer",
                values.text("bits"));
@@ -283,7 +284,12 @@ std::vector<Option> grid_options() {
        .group = "Form",
        .help = "with --bits and --calibrate: passes of coordinate descent after GPTQ",
        .minimum = 0,
-       .maximum = 1000}};
+       .maximum = 1000},
+      {.name = "corrections",
+       .type = OptionType::flag,
+       .default_text = "true",
+       .group = "Form",
+       .help = "with --bits, --calibrate and a size: weights may get a low-rank correction beside their numbers"}};
 }
 
 std::vector<Option> form_options() {

@@ -54,7 +54,7 @@ tt::Chain no_correction(const Candidate& candidate) {
 }  // namespace
 
 GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evidence& evidence, const LayerPlan& first,
-                   const std::vector<quant::Grid>& grids) {
+                   const std::vector<quant::Grid>& grids, bool corrections) {
   GridMenu menu;
   menu.norm = loss_of(weight, Matrix(weight.rows, weight.columns), evidence);
   int fewest = 99;
@@ -65,7 +65,7 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
     Matrix fitted = expand(candidate, rounded(candidate, weight, evidence, plan));
     const double plain = loss_of(weight, fitted, evidence);
     if (first.rank == 0) menu.choices.push_back({plan, plain});
-    if (evidence.inputs) {
+    if (evidence.inputs && (corrections || first.rank != 0)) {
       const std::vector<double> losses =
           tt::WhitenedCurve(tt::difference(weight, fitted), evidence.inputs->fit.moment).losses();
       for (const std::int64_t rank : correction_ranks) {

@@ -14,15 +14,16 @@ struct GridChoice {
   double loss = 0;
 };
 
-// What a layer loses on each of these grids, with corrections of several ranks if the inputs are known. `norm` becomes
-// the loss of the zero matrix. `coarsest` becomes the weight on the coarsest grid, and `coarsest_loss` its loss.
+// What a layer loses on each of these grids; with `corrections`, and if the inputs are known, also with corrections of
+// several ranks. A rank of `first` is the only one. `norm` becomes the loss of the zero matrix. `coarsest` becomes the
+// weight on the coarsest grid, and `coarsest_loss` its loss.
 struct GridMenu {
   std::vector<GridChoice> choices;
   double norm = 0, coarsest_loss = 0;
   tt::Matrix coarsest;
 };
 GridMenu grid_menu(const Candidate& candidate, const tt::Matrix& weight, const Evidence& evidence,
-                   const LayerPlan& first, const std::vector<quant::Grid>& grids);
+                   const LayerPlan& first, const std::vector<quant::Grid>& grids, bool corrections);
 
 // A layer on a grid as it is stored: the correction is rounded to half precision.
 struct GridFit {

@@ -98,7 +98,7 @@ void measure_grids(LayerJob& job, const Evidence& evidence, const Request& reque
   const Candidate& candidate = job.candidate;
   const tt::Matrix weight = read_weight(request.folder, candidate);
   const std::vector<quant::Grid> grids = job.first->fixed_grid ? std::vector{job.first->grid} : request.settings.grids;
-  const GridMenu menu = grid_menu(candidate, weight, evidence, *job.first, grids);
+  const GridMenu menu = grid_menu(candidate, weight, evidence, *job.first, grids, request.settings.corrections);
   tt::LossCurve& curve = job.curve.emplace();
   curve.name = candidate.name;
   curve.dense_bytes = static_cast<std::int64_t>(candidate.bytes());

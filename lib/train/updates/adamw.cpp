@@ -35,8 +35,8 @@ class Adamw final : public Method {
 class Adamw8bit final : public Method {
  public:
   explicit Adamw8bit(std::int64_t least_elements) : least_elements_(least_elements) {}
-  bool takes(const Parameter& parameter, bool) const override {
-    return is_dense_linear(parameter) && parameter.gradient_shape().elements() >= least_elements_;
+  bool takes(const Parameter& parameter, bool by_name) const override {
+    return is_dense_linear(parameter, by_name) && parameter.gradient_shape().elements() >= least_elements_;
   }
 
   std::vector<ParameterState> state() const override {

@@ -22,8 +22,8 @@ std::int64_t projected_size(const Parameter& weight) { return std::max(weight.sh
 class ApolloMini final : public Method {
  public:
   explicit ApolloMini(std::int64_t least_elements) : least_elements_(least_elements) {}
-  bool takes(const Parameter& parameter, bool) const override {
-    return is_dense_linear(parameter) && parameter.shape.elements() >= least_elements_;
+  bool takes(const Parameter& parameter, bool by_name) const override {
+    return is_dense_linear(parameter, by_name) && parameter.shape.elements() >= least_elements_;
   }
   void check(const Parameter& weight) const override { require_whole_gradient(weight, "apollo-mini"); }
 

@@ -35,7 +35,7 @@ class Galore final : public Method {
       : settings_(settings), least_elements_(least_elements), in_8_bits_(in_8_bits) {}
 
   bool takes(const Parameter& parameter, bool by_name) const override {
-    return is_dense_linear(parameter) && parameter.shape.elements() >= least_elements_ &&
+    return is_dense_linear(parameter, by_name) && parameter.shape.elements() >= least_elements_ &&
            (by_name || parameter.place != layers::Place::other);
   }
 

