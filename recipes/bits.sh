@@ -28,7 +28,8 @@ if [ ! -f "$folder/last.txt" ]; then
   esac > "$folder/all.txt"
   lines=$(($(wc -l < "$folder/all.txt") * 4 / 5))
   head -n "$lines" "$folder/all.txt" | grep -v '^ *$' > "$folder/calibration.txt"
-  tail -n +$((lines + 1)) "$folder/all.txt" | head -c "${EVALUATE:-999999999}" > "$folder/last.txt"
+  tail -n +$((lines + 1)) "$folder/all.txt" > "$folder/rest.txt" # a pipe into head would break
+  head -c "${EVALUATE:-999999999}" "$folder/rest.txt" > "$folder/last.txt"
 fi
 
 if [ -n "${PAIRS:-}" ]; then

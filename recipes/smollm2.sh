@@ -32,7 +32,8 @@ texts() {
   head -n $((lines * 3 / 5)) "$folder/all.txt" > "$folder/training.txt"
   sed -n "$((lines * 3 / 5 + 1)),$((lines * 4 / 5))p" "$folder/all.txt" | grep -v '^ *$' > "$folder/calibration.txt"
   "$python" "$recipes/wordnet_questions.py" "${QUESTIONS:-1000}" > "$folder/choice.jsonl"
-  tail -n +$((lines * 4 / 5 + 1)) "$folder/all.txt" | head -c "${EVALUATE:-120000}" > "$folder/last.txt"
+  tail -n +$((lines * 4 / 5 + 1)) "$folder/all.txt" > "$folder/rest.txt" # a pipe into head would break
+  head -c "${EVALUATE:-120000}" "$folder/rest.txt" > "$folder/last.txt"
 }
 
 reference() {
@@ -45,10 +46,10 @@ reference() {
     fi
     "$comera" export "$gguf" -o "$folder/original" --to safetensors
   fi
-  [ -d "$folder/rotated" ] || "$python" "$recipes/rotate.py" "$folder/original" "$folder/rotated" > "$folder/rotated.log"
+  [ -s "$folder/rotated.log" ] || "$python" "$recipes/rotate.py" "$folder/original" "$folder/rotated" > "$folder/rotated.log"
   cat "$folder/rotated.log"
-  [ -d "$folder/trained" ] || "$comera" finetune "$folder/rotated" --task clm --data "$folder/training.txt" \
-    --seq 128 --batch 4 --steps "${STEPS:-100}" --lr 2e-5 --dtype fp32 -o "$folder/trained" --threads "$threads"
+  [ -f "$folder/trained/report.json" ] || "$comera" finetune "$folder/rotated" --task clm --data "$folder/training.txt" \
+    --seq 128 --batch 4 --steps "${STEPS:-100}" --lr 2e-5 --dtype fp32 -o "$folder/trained" --threads "$threads" --resume
 }
 
 measure() { # model name

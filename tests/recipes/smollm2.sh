@@ -14,6 +14,7 @@ header = {"model.embed_tokens.weight": {"dtype": "F32", "shape": [1000, 576], "d
 for i in range(4):
     header[f"model.layers.{i}.mlp.up_proj.weight"] = {"dtype": "F32", "shape": [1536, 576], "data_offsets": [0, 0]}
 text = json.dumps(header).encode()
+open("folder/trained/report.json", "w").write("{}")
 for name in ("trained", "original"):
     open(f"folder/{name}/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text)
 PY
