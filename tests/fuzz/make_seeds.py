@@ -59,13 +59,22 @@ PLANS = [{"name": "up", "shape": [32, 16], "form": "tt", "in_modes": [4, 4], "ou
          {"name": "wide", "form": "dense", "reason": "large"}]
 
 
-def message(*fields):
-    """Protobuf: a number is a varint; any other value follows its length. All numbers here are below 128."""
+def varint(number):
     out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def message(*fields):
+    """Protobuf: a number is a varint; any other value follows its length."""
+    out = []
     for number, value in fields:
         payload = value if isinstance(value, bytes) else value.encode() if isinstance(value, str) else None
-        out += bytes([number << 3, value]) if payload is None else bytes([number << 3 | 2, len(payload)]) + payload
-    return out
+        out += ([varint(number << 3), varint(value)] if payload is None else
+                [varint(number << 3 | 2), varint(len(payload)), payload])
+    return b"".join(out)
 
 
 def onnx_node(op, inputs, output, *attributes):
@@ -77,7 +86,7 @@ def onnx_model(dims, raw, nodes, *extra):
     nodes = [one if isinstance(one, bytes) else onnx_node("MatMul", (one[0], "w"), one[1]) for one in nodes]
     tensor = message(*[(1, dim) for dim in dims], (2, 1), (8, "w"), (9, raw), *extra)
     graph = message(*[(1, one) for one in nodes], (5, tensor), (11, message((1, "x"))), (12, message((1, "y"))))
-    return message((1, 8), (8, message((2, 17)))) + bytes([7 << 3 | 2, len(graph)]) + graph
+    return message((1, 8), (8, message((2, 17)))) + message((7, graph))
 
 
 BRANCH = message((1, "then_branch"), (6, message((1, onnx_node("MatMul", ("x", "t"), "r")), (12, message((1, "r"))))))
@@ -208,6 +217,12 @@ NESTED = b"[" * 5_000_000
 LARGE = {
     "fuzz_tokenizer_json": tokenizer_json_seeds.LARGE_TOKENIZERS,
     "fuzz_expression": tokenizer_json_seeds.LARGE_EXPRESSIONS,
+    "fuzz_gguf": [gguf([key(b"key.%d" % i, 4, struct.pack("<I", i)) for i in range(MANY)], []),
+                  gguf([], [(b"layers.%d.weight" % i, [1], 0, 32 * i) for i in range(MANY)], bytes(32 * MANY)),
+                  gguf([key(b"general.name", 8, text(b"x" * 10_000_000))], [])],
+    "fuzz_onnx": [onnx_model([1, 1], bytes(4), [(f"n{i}", f"n{i + 1}") for i in range(MANY)]),
+                  onnx_model([1, 1], bytes(4), [("x", f"n{i}") for i in range(MANY)]),
+                  onnx_model([1, 2_500_000], bytes(10_000_000), [("x", "y")])],
     "fuzz_state": [json.dumps({**OLD_STATE, "rank_table": {f"layer {i}": [1, 2, 1] for i in range(MANY)}}).encode(),
                    json.dumps({**STATE, "ranks": json.dumps({**RANKS,
                                                              "sensitivity": [[[0.5] * 100] * 100] * 100})}).encode(),

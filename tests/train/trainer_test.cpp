@@ -294,7 +294,10 @@ TEST_CASE("the late stage of a run ends on its target") {
   job.run(folder / "run");
   const std::string metrics = read_file(folder / "run/metrics.jsonl");
   CHECK(metrics.find("late stage begins") != std::string::npos);
-  CHECK(metrics.find("\"target ") != std::string::npos);
+  // Cuts met the target, and each removal and each step of the late stage tells what it did.
+  CHECK(metrics.find("\"target enforced") != std::string::npos);
+  for (const char* key : {"\"surrogate\"", "\"size\"", "\"pushes\"", "\"removal\""})
+    CHECK(metrics.find(key) != std::string::npos);
 }
 
 TEST_CASE("a loss that is not finite ends the run with the last good checkpoint's name") {

@@ -2,11 +2,14 @@
 #include "lib/data/tokenizer/tokenizer.h"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
-#include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "lib/core/error.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
 #include "lib/data/files/line_reader.h"
 #include "lib/report/output/json.h"
 #include "tools/stored_model.h"
@@ -52,23 +55,26 @@ data::Ids parse_ids(const std::string& line, std::int64_t number) {
   return ids;
 }
 
-// Reads stdin line by line and prints each answer before it reads the next line, so that a pipe can interact with it.
-// With --json it prints one object at the end. `answer` returns JSON, `text` formats it for plain output.
+// Reads stdin line by line and prints the answers whenever the input pauses, so that a pipe can interact with it. With
+// --json it prints one object at the end. `answer` returns JSON, `text` formats it for plain output.
 template <class Answer, class Text>
 int answer_lines(const OptionValues& values, Answer&& answer, Text&& text) {
-  std::ios::sync_with_stdio(false);
   report::Json json = report::document(values.table().verb());
   json["lines"] = report::Json::array();
   std::string out;
-  std::int64_t number = 0;
-  for (std::string line; std::getline(std::cin, line);) {
-    auto result = answer(line, ++number);
+  data::LineReader lines(data::ByteStream::standard_input(), "stdin");
+  std::optional<TaskProgress> task;  // on a terminal the answers show the progress
+  if (::isatty(STDIN_FILENO) != 1) task.emplace("answering lines");
+  for (std::string_view line; lines.next(line);) {
+    check_stop();
+    if (task) task->advance();
+    auto result = answer(std::string(line), lines.line());
     if (values.flag("json")) {
       json["lines"].push_back(std::move(result));
       continue;
     }
     out += text(result) + "\n";
-    if (std::cin.rdbuf()->in_avail() > 0 && out.size() < (1 << 16)) continue;
+    if (lines.ready() && out.size() < (1 << 16)) continue;
     print_out(out);
     out.clear();
   }
@@ -89,8 +95,7 @@ int run_tokenizer_encode(const OptionValues& values) {
   const auto tokenizer = open_tokenizer(values, "");
   const data::Specials& special = tokenizer->specials();
   const bool around = values.flag("special");
-  const auto encode = [&](const std::string& line, std::int64_t number) {
-    data::require_utf8(line, "stdin", number);
+  const auto encode = [&](const std::string& line, std::int64_t) {
     data::Ids ids;
     if (around && special.cls >= 0) ids.push_back(special.cls);
     tokenizer->encode(line, ids);

@@ -43,6 +43,14 @@ run_with x "$COMERA" tokenizer encode --tokenizer bad.txt
 expect_exit 2
 expect_err 'bad.txt.*\[UNK\]'
 
+# A line that never ends is refused before it fills the memory.
+head -c 70000000 /dev/zero | tr '\0' x >long.txt
+"$COMERA" tokenizer encode --tokenizer vocab.txt <long.txt >.out 2>.err
+code=$?
+expect_exit 2
+expect_err 'stdin: line 1.* 64 MiB'
+rm long.txt
+
 # Training from text: two calls give the same bytes, and encoded text decodes to itself.
 for i in $(seq 200); do echo "the quick brown fox jumps over the lazy dog number $i"; done >corpus.txt
 run "$COMERA" tokenizer train --data corpus.txt --vocab-size 120 --sample 150 --seed 3 -o one --json

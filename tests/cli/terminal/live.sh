@@ -72,6 +72,11 @@ on_terminal TERM 2.5 -- "$COMERA" predict labels --data long.tsv --text text
 expect_exit 143
 expect_screen "shown(r'^\[[#.]{10}\] answering texts [0-9.]+ [KMG]?i?B/')"
 expect_screen "$narrow"
+encode='exec "$COMERA" tokenizer encode --tokenizer vocab.txt < <(while cat long.txt; do :; done) >/dev/null'
+on_terminal INT 3 -- bash -c "$encode"
+expect_exit 130
+expect_screen "shown(r'answering lines [0-9]+')"
+expect_screen "'stopping; again to quit now' in kept"
 bench='exec "$COMERA" bench --model encoder-small --batch 2 --seq 16 --repetitions 100000 --json >.json'
 on_terminal INT 2.5 -- sh -c "$bench"
 expect_exit 130

@@ -17,16 +17,23 @@ import sys
 LARGEST, SITTINGS, SHORTEST_MS = 3, 5, 0.2
 
 
-def ops(isa, form):
-    command = [sys.argv[1], "bench", "--model", "mnli-6enc", "--layers", "1", "--form", form, "--rank", "30",
-               "--batch", "32", "--seq", "128",
-               "--isa", isa, "--threads", "1", "--warmup", "1", "--repetitions", "3", "--json", "--quiet"]
+MODELS = {
+    "tt": "mnli-6enc --layers 1 --form tt --rank 30 --batch 32 --seq 128",
+    "dense": "mnli-6enc --layers 1 --form dense --batch 32 --seq 128",
+    "int8": "mnli-6enc --layers 1 --form tt --rank 30 --batch 32 --seq 128 --activations cheap,int8",
+    "decoder": "llama-6m --layers 1 --form tt --rank 32 --task clm --batch 8 --seq 256 --activations cheap",
+    "galore": "llama-6m --layers 1 --form dense --task clm --batch 2 --seq 256 --optimizer galore8bit --galore-rank 64",
+}
+
+
+def ops(isa, model):
+    command = [sys.argv[1], "bench", "--model", *MODELS[model].split(), "--isa", isa, "--threads", "1", "--warmup", "1", "--repetitions", "3", "--json", "--quiet"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["rows"]
     return {row["work"]: row["median_ms"] for row in rows}
 
 
 failed = False
-for form in ("tt", "dense"):
+for form in MODELS:
     best = {}
     for sitting in range(SITTINGS):
         fast, slow = ops("v4", form), ops("v3", form)
@@ -36,7 +43,7 @@ for form in ("tt", "dense"):
         if max(best.values()) <= LARGEST:
             break
     for op, ratio in sorted(best.items(), key=lambda item: -item[1]):
-        print(f"{form:6} {op:28} v3 / v4 {ratio:.2f}{'  TOO SLOW' if ratio > LARGEST else ''}")
+        print(f"{form:8} {op:28} v3 / v4 {ratio:.2f}{'  TOO SLOW' if ratio > LARGEST else ''}")
     failed |= max(best.values()) > LARGEST
 sys.exit(failed)
 EOF

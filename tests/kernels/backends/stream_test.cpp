@@ -86,21 +86,21 @@ TEST_CASE("stream: rows of any alignment are written completely, and nothing els
         }
 }
 
-// A line that was partly streamed and partly stored cost 5 to 10 times a plain store; two equal stores were seen to
-// differ by a half on a shared machine. The rows begin at a line, half a line after one, and one lane after one; in the
-// last two cases nothing is streamed. A disturbed measurement is repeated.
-TEST_CASE("stream: a streamed store is not much slower than a plain one") {
+// A line that was partly streamed and partly stored cost 5 to 10 times a plain store. The rows begin at a line, half a
+// line after one, and one lane after one; in the last two cases nothing is streamed, so both stores are equal. A
+// disturbed measurement is repeated; two equal stores still were seen to differ by a third on a shared machine.
+TEST_CASE("stream: a streamed store does not lose to a plain one") {
   constexpr std::int64_t rows = 4096, columns = 3072;
   const Lines x = lines_of(64 * columns), y = lines_of(rows * (columns + 8) + 64);
   for (const Set& set : machine())
     for (const std::int64_t offset : {0, 8, 1})
       for (const std::int64_t gap : {0, 8}) {
         double best = 1e9;
-        for (int attempt = 0; attempt < 5 && best > 2; ++attempt)
+        for (int attempt = 0; attempt < 9 && best > 1.4; ++attempt)
           best = std::min(best, streamed_to_plain(set, rows, columns, x.get(), y.get() + offset, columns + gap));
         std::printf("%s, rows from float %d on, gap %d: streamed %.2f of plain\n", set.name, static_cast<int>(offset),
                     static_cast<int>(gap), best);
-        CHECK(best <= 2);
+        CHECK(best <= 1.4);
       }
 }
 
