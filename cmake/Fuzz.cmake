@@ -16,8 +16,8 @@ list(APPEND readers lib/tt/layout.cpp lib/tt/modes.cpp lib/quant/grid.cpp lib/co
   lib/compress/plan/plan_file.cpp lib/export/rewrite/onnx_graphs.cpp lib/export/rewrite/onnx_uses.cpp)
 list(APPEND readers lib/layers/training/weight_form.cpp lib/layers/training/parameter.cpp lib/plan/slab.cpp
   lib/data/loader_state.cpp lib/train/rank_progress.cpp lib/train/train_state.cpp)
-foreach(stem config_reader decoder/decoder_config decoder/decoder_spec decoder/rope encoder/encoder_config encoder/encoder_spec forms
-    model_spec spec)
+foreach(stem config_reader decoder/decoder_config decoder/decoder_spec decoder/gpt2_config decoder/rope
+    encoder/encoder_config encoder/encoder_spec forms model_spec spec)
   list(APPEND readers models/${stem}.cpp)
 endforeach()
 foreach(stem byte_stream cut files format line_reader rows table text_reader)

@@ -63,12 +63,15 @@ struct GatherRows {  // y[i] = x[index[i]]; index < 0 gives a row of zeros
   std::int64_t ldx = 0;
   void* y = nullptr;  // [rows, columns]
 };
-struct ScatterRows {  // dx[index[i]] += dy[i]; non-negative indices are distinct, negative ones are skipped
+// dx[index[i]] += dy[i]; non-negative indices are distinct, negative ones are skipped. lddy 0: `columns`.
+struct ScatterRows {
   std::int64_t rows = 0, columns = 0;
   const std::int32_t* index = nullptr;
   const void* dy = nullptr;
   void* dx = nullptr;
-  std::int64_t lddx = 0;
+  std::int64_t lddx = 0, lddy = 0;
+
+  std::int64_t source_distance() const { return lddy > 0 ? lddy : columns; }
 };
 
 constexpr double flops(const ActivationForward& a) { return 10.0 * a.count; }

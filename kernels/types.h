@@ -39,7 +39,8 @@ constexpr DType parameter_type(DType stream) { return stream == DType::bf16 ? DT
 enum class Status : int { ok, unsupported_dtype, unsupported_shape, workspace_too_small, failed };
 
 // Settings of ops that models and options hold.
-enum class Activation : std::uint8_t { none, gelu, silu, tanh };  // gelu is the exact one, x * Phi(x)
+// gelu is the exact one, x Phi(x); gelu_tanh is 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), that of GPT-2.
+enum class Activation : std::uint8_t { none, gelu, silu, tanh, gelu_tanh, relu };
 enum class NormKind : std::uint8_t { layer, rms };
 enum class Pooling : std::uint8_t { mean, first };
 enum class Distance : std::uint8_t { squared, cosine };

@@ -79,7 +79,7 @@ ModelSpec parse_config_json(const std::string& text, const std::string& name, co
   const ConfigReader reader(config, name);
   const std::string type = reader.text("model_type", "");
   if (is_encoder_type(type)) return parse_encoder_config(reader, names);
-  if (is_decoder_type(type)) return parse_decoder_config(reader);
+  if (is_decoder_type(type)) return parse_decoder_config(reader, names);
   fail_input("{}: model_type is '{}'; supported here are {} and {}", name, printable(type), encoder_types,
              decoder_types);
 }

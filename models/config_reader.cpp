@@ -28,7 +28,8 @@ std::string shown(const Json& value) {
 io::ChainSpec chain_of(const layers::ChainParameters& weight) {
   io::ChainSpec chain;
   chain.name = weight.name;
-  chain.shape = {weight.rows, weight.columns};
+  chain.shape = weight.conv1d ? io::FileShape{weight.columns, weight.rows} : io::FileShape{weight.rows, weight.columns};
+  chain.conv1d = weight.conv1d;
   chain.layout = weight.layout;
   chain.initial_ranks = weight.initial_ranks;
   chain.folded = weight.folded;
@@ -147,13 +148,15 @@ void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigRe
       fail_input("{}: comera block: the model has no weight {} that can be a tensor train", name,
                  printable(chain.name));
     const WeightSite* site = found->second;
-    if (chain.shape != io::FileShape{site->rows, site->columns} || chain.table() != site->table)
-      fail_input("{}: comera block: {} is a {} of shape {}; the model's sizes make it a {} of [{}, {}]", name,
-                 chain.name, chain.table() ? "table" : "linear weight", io::to_string(chain.shape),
-                 site->table ? "table" : "linear weight", site->rows, site->columns);
-    if (chain.conv1d)
-      fail_input("{}: comera block: {} is stored [in, out]; this architecture's weights are [out, in]", reader.name(),
-                 chain.name);
+    if (!chain.table() && chain.conv1d != site->conv1d)
+      fail_input("{}: comera block: {} is stored {}; this architecture's weights are {}", reader.name(), chain.name,
+                 chain.conv1d ? "[in, out]" : "[out, in]", site->conv1d ? "[in, out]" : "[out, in]");
+    const io::FileShape wanted =
+        site->conv1d ? io::FileShape{site->columns, site->rows} : io::FileShape{site->rows, site->columns};
+    if (chain.shape != wanted || chain.table() != site->table)
+      fail_input("{}: comera block: {} is a {} of shape {}; the model's sizes make it a {} of {}", name, chain.name,
+                 chain.table() ? "table" : "linear weight", io::to_string(chain.shape),
+                 site->table ? "table" : "linear weight", io::to_string(wanted));
     if (chain.base) {
       spec.on_grids[chain.name] = layers::grid_form(*chain.base, chain.layout);
       continue;

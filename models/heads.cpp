@@ -48,10 +48,10 @@ class TextOutputs {
  public:
   TextOutputs(Builder& builder, const EncoderSpec& spec)
       : hidden_(spec.hidden),
-        probability_(spec.dropout),
+        probability_(spec.head_dropout.value_or(spec.dropout)),
         picker_(spec.hidden),
         pooler_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).head_dense, spec.hidden)}, spec.hidden,
-                                Activation::tanh)),
+                                head_activation(spec))),
         site_(builder.dropout_site()),
         classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, spec.outputs()}}, spec.hidden,
                                     Activation::none)) {}

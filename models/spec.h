@@ -20,6 +20,7 @@ struct WeightSite {
   std::string name;
   std::int64_t rows = 0, columns = 0;
   bool table = false;
+  bool conv1d = false;  // the order in files is [columns, rows] (GPT-2's Conv1D)
 };
 
 struct Spec {

@@ -28,10 +28,17 @@ def llama(o):
     yield "lm_head.weight", [o.vocabulary, o.hidden]
 
 
-def bert(o):
+def qwen3(o):
+    yield from llama(o)
+    for i in range(o.layers):
+        for name in "qk":
+            yield f"model.layers.{i}.self_attn.{name}_norm.weight", [o.hidden // o.heads]
+
+
+def bert(o, positions=64, types=2):
     yield "embeddings.word_embeddings.weight", [o.vocabulary, o.hidden]
-    yield "embeddings.position_embeddings.weight", [64, o.hidden]
-    yield "embeddings.token_type_embeddings.weight", [2, o.hidden]
+    yield "embeddings.position_embeddings.weight", [positions, o.hidden]
+    yield "embeddings.token_type_embeddings.weight", [types, o.hidden]
     norms = ["embeddings.LayerNorm"]
     for i in range(o.layers):
         block = f"encoder.layer.{i}"
@@ -47,6 +54,27 @@ def bert(o):
         yield f"{norm}.bias", [o.hidden]
 
 
+def roberta(o):
+    yield from bert(o, 66, 1)
+
+
+def distilbert(o):
+    yield "embeddings.word_embeddings.weight", [o.vocabulary, o.hidden]
+    yield "embeddings.position_embeddings.weight", [64, o.hidden]
+    norms = ["embeddings.LayerNorm"]
+    for i in range(o.layers):
+        block = f"transformer.layer.{i}"
+        shapes = {f"attention.{name}_lin": [o.hidden, o.hidden] for name in ("q", "k", "v", "out")}
+        shapes |= {"ffn.lin1": [o.intermediate, o.hidden], "ffn.lin2": [o.hidden, o.intermediate]}
+        for name, shape in shapes.items():
+            yield f"{block}.{name}.weight", shape
+            yield f"{block}.{name}.bias", shape[:1]
+        norms += [f"{block}.sa_layer_norm", f"{block}.output_layer_norm"]
+    for norm in norms:
+        yield f"{norm}.weight", [o.hidden]
+        yield f"{norm}.bias", [o.hidden]
+
+
 def gpt2(o):
     yield "wte.weight", [o.vocabulary, o.hidden]
     yield "wpe.weight", [64, o.hidden]
@@ -55,19 +83,42 @@ def gpt2(o):
         yield f"h.{i}.attn.c_proj.weight", [o.hidden, o.hidden]
         yield f"h.{i}.mlp.c_fc.weight", [o.hidden, o.intermediate]
         yield f"h.{i}.mlp.c_proj.weight", [o.intermediate, o.hidden]
+        for name, size in (("attn.c_attn", 3 * o.hidden), ("attn.c_proj", o.hidden), ("mlp.c_fc", o.intermediate),
+                           ("mlp.c_proj", o.hidden)):
+            yield f"h.{i}.{name}.bias", [size]
+        for name in ("ln_1", "ln_2"):
+            yield f"h.{i}.{name}.weight", [o.hidden]
+            yield f"h.{i}.{name}.bias", [o.hidden]
+    yield "ln_f.weight", [o.hidden]
+    yield "ln_f.bias", [o.hidden]
+
+
+# Mistral has the shapes of llama.
+ARCHITECTURES = {"llama": llama, "bert": bert, "gpt2": gpt2, "qwen3": qwen3, "roberta": roberta,
+                 "distilbert": distilbert, "mistral": llama}
 
 
 def config(o):
-    common = {"llama": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rms_norm_eps": 1e-5,
-                        "hidden_act": "silu", "rope_theta": 10000.0, "num_key_value_heads": o.heads,
-                        "tie_word_embeddings": False, "attention_bias": False, "max_position_embeddings": 64,
-                        "bos_token_id": 1, "eos_token_id": 2},
-              "bert": {"model_type": "bert", "architectures": ["BertModel"], "hidden_act": "gelu",
-                       "layer_norm_eps": 1e-12, "max_position_embeddings": 64, "type_vocab_size": 2,
-                       "pad_token_id": 0},
-              "gpt2": {"model_type": "gpt2", "architectures": ["GPT2Model"]}}[o.architecture]
-    return {**common, "hidden_size": o.hidden, "intermediate_size": o.intermediate, "num_hidden_layers": o.layers,
-            "num_attention_heads": o.heads, "vocab_size": o.vocabulary}
+    llama_keys = {"rms_norm_eps": 1e-5, "hidden_act": "silu", "rope_theta": 10000.0, "num_key_value_heads": o.heads,
+                  "tie_word_embeddings": False, "attention_bias": False, "max_position_embeddings": 64,
+                  "bos_token_id": 1, "eos_token_id": 2}
+    bert_keys = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "max_position_embeddings": 64, "type_vocab_size": 2,
+                 "pad_token_id": 0}
+    sizes = {"hidden_size": o.hidden, "intermediate_size": o.intermediate, "num_hidden_layers": o.layers,
+             "num_attention_heads": o.heads, "vocab_size": o.vocabulary}
+    gpt2_sizes = {"n_embd": o.hidden, "n_inner": o.intermediate, "n_layer": o.layers, "n_head": o.heads,
+                  "vocab_size": o.vocabulary, "n_positions": 64, "bos_token_id": 1, "eos_token_id": 2}
+    distilbert_sizes = {"dim": o.hidden, "hidden_dim": o.intermediate, "n_layers": o.layers, "n_heads": o.heads,
+                        "vocab_size": o.vocabulary, "max_position_embeddings": 64, "pad_token_id": 0}
+    name, keys = {"llama": ("LlamaForCausalLM", {**llama_keys, **sizes}),
+                  "mistral": ("MistralForCausalLM", {**llama_keys, **sizes, "sliding_window": 6}),
+                  "qwen3": ("Qwen3ForCausalLM", {**llama_keys, **sizes, "head_dim": o.hidden // o.heads}),
+                  "bert": ("BertModel", {**bert_keys, **sizes}),
+                  "roberta": ("RobertaModel", {**bert_keys, **sizes, "max_position_embeddings": 66,
+                                               "type_vocab_size": 1, "pad_token_id": 1}),
+                  "distilbert": ("DistilBertModel", distilbert_sizes),
+                  "gpt2": ("GPT2LMHeadModel", gpt2_sizes)}[o.architecture]
+    return {"model_type": o.architecture, "architectures": [name], **keys}
 
 
 # High bytes: sign and mantissa stay random, the exponent has two values. Magnitudes are between 2^-7 and 2^-5.
@@ -108,14 +159,14 @@ def write_shard(path, tensors, kind, source):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--architecture", choices=["llama", "bert", "gpt2"], default="llama")
+    parser.add_argument("--architecture", choices=sorted(ARCHITECTURES), default="llama")
     parser.add_argument("--type", choices=sorted(WIDTH), default="BF16")
     sizes = {"layers": 32, "hidden": 4096, "intermediate": 11008, "vocabulary": 32000, "heads": 32, "shards": 3,
              "seed": 1}
     for name, value in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     o = parser.parse_args()
-    tensors = list({"llama": llama, "bert": bert, "gpt2": gpt2}[o.architecture](o))
+    tensors = list(ARCHITECTURES[o.architecture](o))
     o.folder.mkdir(parents=True, exist_ok=True)
     (o.folder / "config.json").write_text(json.dumps(config(o), indent=2) + "\n")
     source = random.Random(o.seed)

@@ -143,7 +143,7 @@ Status run(const Context& context, const ScatterRows& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   for_rows(context, a.rows, a.columns, [&](std::int64_t row) {
     if (a.index[row] < 0) return;
-    const float* dy = in(a.dy) + row * a.columns;
+    const float* dy = in(a.dy) + row * a.source_distance();
     float* dx = out(a.dx) + a.index[row] * a.lddx;
     sweep(0, a.columns,
           [=](std::int64_t j, auto lanes) { store(dx + j, load(dx + j, lanes) + load(dy + j, lanes), lanes); });

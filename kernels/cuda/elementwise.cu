@@ -101,15 +101,16 @@ struct Gather {
 
 template <class T>
 struct Scatter {
-  std::int64_t columns, lddx;
+  std::int64_t columns, lddx, lddy;
   const std::int32_t* index;
   const T* dy;
   T* dx;
   COMERA_DEVICE void operator()(std::int64_t i) const {
-    const std::int32_t to = index[i / columns];
+    const std::int64_t row = i / columns, column = i % columns;
+    const std::int32_t to = index[row];
     if (to < 0) return;
-    T& sum = dx[to * lddx + i % columns];
-    sum = to_element<T>(to_float(sum) + to_float(dy[i]));
+    T& sum = dx[to * lddx + column];
+    sum = to_element<T>(to_float(sum) + to_float(dy[row * lddy + column]));
   }
 };
 
@@ -178,7 +179,7 @@ Status run(const Context& context, const GatherRows& a) {
 
 Status run(const Context& context, const ScatterRows& a) {
   return run_flat(context, a.rows * a.columns, [&]<class T>(T) {
-    return Scatter<T>{a.columns, a.lddx, a.index, in<T>(a.dy), out<T>(a.dx)};
+    return Scatter<T>{a.columns, a.lddx, a.source_distance(), a.index, in<T>(a.dy), out<T>(a.dx)};
   });
 }
 

@@ -61,7 +61,7 @@ template <class T>
 void compute(const ScatterRows& a) {
   for (std::int64_t i = 0; i < a.rows; ++i)
     for (std::int64_t j = 0; j < a.columns && a.index[i] >= 0; ++j)
-      out<T>(a.dx)[a.index[i] * a.lddx + j] += in<T>(a.dy)[i * a.columns + j];
+      out<T>(a.dx)[a.index[i] * a.lddx + j] += in<T>(a.dy)[i * a.source_distance() + j];
 }
 
 }  // namespace comera::kernels::reference

@@ -70,6 +70,12 @@ T sigmoid(const T& x) {
   return T(1) / (T(1) + exp(-x));
 }
 
+// The argument of tanh in gelu_tanh.
+template <class T>
+T gelu_tanh_argument(const T& x) {
+  return T(std::sqrt(2 / pi)) * x * (T(1) + T(0.044715) * x * x);
+}
+
 template <class T>
 T activate(Activation activation, const T& x) {
   using std::tanh;
@@ -78,6 +84,8 @@ T activate(Activation activation, const T& x) {
     case Activation::gelu: return x * normal_cdf(x);
     case Activation::silu: return x * sigmoid(x);
     case Activation::tanh: return tanh(x);
+    case Activation::gelu_tanh: return T(0.5) * x * (T(1) + tanh(gelu_tanh_argument(x)));
+    case Activation::relu: return real_part(x) <= 0 ? T(0) : x;
   }
   return x;
 }
@@ -90,6 +98,11 @@ T activation_derivative(Activation activation, const T& x) {
     case Activation::gelu: return normal_cdf(x) + x * normal_density(x);
     case Activation::silu: return sigmoid(x) * (T(1) + x * (T(1) - sigmoid(x)));
     case Activation::tanh: return T(1) - tanh(x) * tanh(x);
+    case Activation::gelu_tanh: {
+      const T t = tanh(gelu_tanh_argument(x)), slope = T(std::sqrt(2 / pi)) * (T(1) + T(3 * 0.044715) * x * x);
+      return T(0.5) * (T(1) + t + x * (T(1) - t * t) * slope);
+    }
+    case Activation::relu: return real_part(x) > 0 ? T(1) : T(0);
   }
   return T(1);
 }

@@ -89,10 +89,11 @@ Matrix WeightReader::whole(const io::ChainSpec& spec) const {
   return io::read_matrix(folder_, spec, block_.threshold);
 }
 
-Matrix WeightReader::linear(const std::string& name, std::int64_t in, std::int64_t out) const {
+Matrix WeightReader::linear(const std::string& name, std::int64_t in, std::int64_t out, bool conv1d) const {
   if (shapes_alone_) return without_numbers(in, out);
   const io::ChainSpec* spec = stored_spec(name);
   if (!spec) count(name + ".weight");
+  if (!spec && conv1d) return {in, out, folder_.read_floats(name + ".weight", {in, out})};
   if (!spec) return tt::transposed(Matrix(out, in, folder_.read_floats(name + ".weight", {out, in})));
   return whole(*spec);
 }

@@ -49,7 +49,7 @@ class WeightReader {
   std::vector<float> tensor(const std::string& name, const Sizes& shape) const;
   bool has_tensor(const std::string& name) const { return folder_.find(name) != nullptr; }
   // [in, out] of a linear weight in any form, or [rows, columns] of a table.
-  Matrix linear(const std::string& name, std::int64_t in, std::int64_t out) const;
+  Matrix linear(const std::string& name, std::int64_t in, std::int64_t out, bool conv1d = false) const;
   Matrix table(const std::string& name, std::int64_t rows, std::int64_t columns) const;
   // A weight of the folder that is stored as a chain, multiplied out: in the order of its dense tensor, and the type
   // that this tensor gets.

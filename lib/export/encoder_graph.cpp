@@ -20,7 +20,7 @@ class EncoderGraph {
     const std::vector<Dim> tokens{"batch_size", "sequence_length"};
     ids_ = graph_.input("input_ids", onnx::TensorProto::INT64, tokens);
     mask_ = graph_.input("attention_mask", onnx::TensorProto::INT64, tokens);
-    if (spec_.types > 0) types_ = graph_.input("token_type_ids", onnx::TensorProto::INT64, tokens);
+    if (spec_.types > 1) types_ = graph_.input("token_type_ids", onnx::TensorProto::INT64, tokens);
     additive_ = additive_mask();
     Name x = embeddings();
     for (std::int64_t i = 0; i < spec_.layers; ++i) x = spec_.pre_norm ? pre_norm_block(i, x) : post_norm_block(i, x);
@@ -40,16 +40,25 @@ class EncoderGraph {
 
   Name embeddings() {
     Name sum = lookup(build_, names_.word, ids_, spec_.vocabulary, spec_.hidden);
-    if (spec_.types > 0)
+    if (spec_.types > 1)
       sum = graph_.node("Add", {sum, lookup(build_, names_.type, types_, spec_.types, spec_.hidden)});
+    else if (spec_.types == 1)
+      sum = graph_.node("Add", {sum, only_type()});
     sum = graph_.node("Add", {sum, positions()});
     return norm(names_.embedding_norm, sum);
+  }
+
+  // The row of the only type, [1, hidden].
+  Name only_type() {
+    const Graph::Scope scope(graph_, names_.type);
+    const Matrix table = build_.weights.table(names_.type, 1, spec_.hidden);
+    return graph_.weight(names_.type + ".weight", {1, spec_.hidden}, table.values);
   }
 
   // The first rows of the position table, one per token.
   Name positions() {
     const Graph::Scope scope(graph_, names_.position);
-    const std::int64_t offset = spec_.pre_norm ? spec_.pad + 1 : 0;
+    const std::int64_t offset = first_position(spec_);
     const Matrix table = build_.weights.table(names_.position, spec_.positions + offset, spec_.hidden);
     const Name length =
         graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integers({1})}, {{"axis", std::int64_t{0}}});
@@ -82,7 +91,7 @@ class EncoderGraph {
     const Name query = project(names_.query), key = project(names_.key), value = project(names_.value);
     Name mixed;
     {
-      const Graph::Scope scope(graph_, names_.layer(index, "attention.self"));
+      const Graph::Scope scope(graph_, names_.layer(index, names_.attention));
       const std::int64_t size = spec_.hidden / spec_.heads;
       const Name scores = graph_.node("MatMul", {heads(query, {0, 2, 1, 3}), heads(key, {0, 2, 3, 1})});
       const Name scaled = graph_.node("Div", {scores, graph_.scalar(std::sqrt(static_cast<float>(size)))});
@@ -108,7 +117,9 @@ class EncoderGraph {
     if (data::learns_labels(spec_.task)) {
       const std::int64_t outputs = spec_.outputs();
       const Name first = graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}});
-      const Name pooled = tanh(graph_, linear(build_, names_.head_dense, first, spec_.hidden, spec_.hidden));
+      const Name dense = linear(build_, names_.head_dense, first, spec_.hidden, spec_.hidden);
+      const bool relu = head_activation(spec_) == kernels::Activation::relu;
+      const Name pooled = relu ? graph_.node("Max", {dense, graph_.scalar(0.0F)}) : tanh(graph_, dense);
       return graph_.output(linear(build_, names_.classifier, pooled, spec_.hidden, outputs), "logits",
                            {"batch_size", outputs});
     }

@@ -1,6 +1,7 @@
 #include "lib/export/graph_layers.h"
 
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "lib/core/error.h"
@@ -94,8 +95,8 @@ Name times_weight(GraphBuild& build, const std::string& name, const Name& x, std
     const StoredChain chain = build.weights.chain(*spec);
     if (build.form == GraphForm::tt || worth_factors(chain)) return times_chain(build, chain, x);
   }
-  return build.graph.node(
-      "MatMul", {x, build.graph.weight(name + ".weight", {in, out}, build.weights.linear(name, in, out).values)});
+  return build.graph.node("MatMul", {x, build.graph.weight(name + ".weight", {in, out},
+                                                           build.weights.linear(name, in, out, build.conv1d).values)});
 }
 
 // The left or right factor of a table: [rows, columns], merged by nodes from the cores [first, last). In a left factor
@@ -323,6 +324,14 @@ Name gelu(Graph& graph, const Name& x) {
   const Name error = graph.node("Erf", {graph.node("Div", {x, graph.scalar(std::sqrt(2.0F))})});
   return graph.node("Mul",
                     {graph.node("Mul", {x, graph.node("Add", {error, graph.scalar(1.0F)})}), graph.scalar(0.5F)});
+}
+
+Name gelu_tanh(Graph& graph, const Name& x) {
+  const Name cube = graph.node("Mul", {graph.node("Pow", {x, graph.scalar(3.0F)}), graph.scalar(0.044715F)});
+  const Name argument = graph.node(
+      "Mul", {graph.node("Add", {x, cube}), graph.scalar(static_cast<float>(std::sqrt(2 / std::numbers::pi)))});
+  const Name share = graph.node("Add", {graph.node("Tanh", {argument}), graph.scalar(1.0F)});
+  return graph.node("Mul", {graph.node("Mul", {x, share}), graph.scalar(0.5F)});
 }
 
 Name tanh(Graph& graph, const Name& x) { return graph.node("Tanh", {x}); }

@@ -12,6 +12,7 @@ struct GraphBuild {
   const WeightReader& weights;
   GraphForm form;
   GridForm grids = GridForm::dense;
+  bool conv1d = false;  // files store dense linear weights as [in, out]
 };
 
 // y [.., out] = x [.., in] W + b; the bias is added if the folder has one. A chain whose two factors would be slower
@@ -40,8 +41,9 @@ Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std
 Name layer_norm(GraphBuild& build, const std::string& name, const Name& x, std::int64_t columns, double epsilon);
 // x / sqrt(mean(x^2) + epsilon) * `<name>.weight`
 Name rms_norm(GraphBuild& build, const std::string& name, const Name& x, std::int64_t columns, double epsilon);
-Name silu(Graph& graph, const Name& x);  // x sigmoid(x)
-Name gelu(Graph& graph, const Name& x);  // x/2 (1 + erf(x / sqrt 2))
+Name silu(Graph& graph, const Name& x);       // x sigmoid(x)
+Name gelu(Graph& graph, const Name& x);       // x/2 (1 + erf(x / sqrt 2))
+Name gelu_tanh(Graph& graph, const Name& x);  // x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 Name tanh(Graph& graph, const Name& x);
 
 // The sum or mean over an axis. mean() and `keep` keep the axis with size 1.

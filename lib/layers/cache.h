@@ -25,13 +25,17 @@ class KeyValueCache {
   Tensor values(std::int64_t layer) const { return slab_[first_ + static_cast<int>(2 * layer) + 1]; }
   RotaryTables tables() const { return {slab_[0], slab_[1]}; }
 
-  // Empties the cache and fills the tables.
-  void clear(Walk& walk, const Rotary& rotary) const;
+  // Empties the cache and fills the tables. `rotary`: null if the model has none.
+  void clear(Walk& walk, const Rotary* rotary) const;
   // Writes row k of k and v [K, width] to row index[k] of the layer. A row is written at most once between two clears.
   // Negative indices are skipped.
   void store(Pass& pass, std::int64_t layer, const Tensor& index, const Tensor& k, const Tensor& v) const;
+  // The same for the last 2 * width columns of qkv.
+  void store_joined(Pass& pass, std::int64_t layer, const Tensor& index, const Tensor& qkv) const;
 
  private:
+  void write(Pass& pass, const Tensor& index, const void* from, std::int64_t distance, const Tensor& to) const;
+
   static constexpr int first_ = 2;
 
   CacheShape shape_;

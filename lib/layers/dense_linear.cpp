@@ -17,7 +17,8 @@ class DenseLinear final : public Linear {
     weight.shape = {in, spec.out};
     weight.init = {Init::Distribution::normal, linear_deviation(in, spec.out)};
     weight.decay = true;
-    weight.transposed_in_file = true;
+    weight.linear = true;
+    weight.transposed_in_file = !spec.conv1d;
     weight.place = spec.place;
     weight_ = builder.add(std::move(weight));
     read_weight_ = cast_weights_.add(weight_);

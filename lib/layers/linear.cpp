@@ -28,6 +28,7 @@ ChainParameters chain_parameters(const LinearSpec& spec, std::int64_t in) {
   chain.initial_ranks = spec.form.initial_ranks;
   chain.between = spec.form.between;
   chain.folded = spec.form.folded;
+  chain.conv1d = spec.conv1d;
   if (chain.layout.gauge) {
     COMERA_CHECK(chain.folded && chain.layout.cores() == chain.layout.inputs() + 1);
     chain.gauge.resize(static_cast<std::size_t>(chain.layout.ranks[chain.layout.middle()]));

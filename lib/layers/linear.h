@@ -16,6 +16,7 @@ struct LinearSpec {
   WeightForm form = {};
   bool bias = true;
   Place place = Place::other;
+  bool conv1d = false;  // files store the weight as [in, out] (GPT-2's Conv1D)
 };
 
 class Linear : public Producer {

@@ -12,8 +12,9 @@ class ResidualNorm final : public Producer {
   struct Settings {
     kernels::NormKind kind = kernels::NormKind::layer;
     double epsilon = 1e-5;
-    double dropout = 0;         // of x
-    double output_dropout = 0;  // of y
+    double dropout = 0;           // of x
+    double output_dropout = 0;    // of y
+    bool output_changes = false;  // the reader changes y in place, so that s cannot be restored from it
   };
 
   // Parameters `<name>.weight` and (LayerNorm) `<name>.bias`.

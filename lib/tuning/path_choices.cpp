@@ -32,6 +32,8 @@ const char* name_of(kernels::Activation activation) {
     case kernels::Activation::gelu: return " gelu";
     case kernels::Activation::silu: return " silu";
     case kernels::Activation::tanh: return " tanh";
+    case kernels::Activation::gelu_tanh: return " gelu_tanh";
+    case kernels::Activation::relu: return " relu";
   }
   return "";
 }

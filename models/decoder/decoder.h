@@ -1,5 +1,6 @@
 // A Llama decoder: RMSNorm before each branch, rotary positions, grouped heads, a gated feed-forward, and a head that
-// is tied to the word table or has its own table.
+// is tied to the word table or has its own table. Qwen3 adds norms of queries and keys, Mistral a window of keys.
+// GPT-2 has its own blocks (models/decoder/gpt2_block.h).
 #pragma once
 
 #include "models/decoder/decoder_spec.h"

@@ -43,6 +43,7 @@ DecoderBlock::DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64
       index_(index),
       wide_(spec.heads * spec.head_size),
       intermediate_(spec.intermediate),
+      near_(has_window(spec, index)),
       qkv_(linears(builder, spec, index, spec.hidden, attention_inputs(spec))),
       attention_(builder, Names::layer(index, "self_attn"),
                  {spec.heads, spec.key_heads, spec.head_size, spec.attention_dropout}),
@@ -55,15 +56,41 @@ DecoderBlock::DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64
                   {{Names::gate, spec.intermediate, spec.mlp_bias}, {Names::up, spec.intermediate, spec.mlp_bias}})),
       gated_(Names::layer(index, "mlp"), Activation::silu),
       down_(linears(builder, spec, index, spec.intermediate, {{Names::down, spec.hidden, spec.mlp_bias}})),
-      output_(builder, output_norm_name(spec, index), spec.hidden, {kernels::NormKind::rms, spec.epsilon, 0, 0}) {}
+      output_(builder, output_norm_name(spec, index), spec.hidden, {kernels::NormKind::rms, spec.epsilon, 0, 0}) {
+  if (!spec.head_norms) return;
+  layers::ResidualNorm::Settings settings{kernels::NormKind::rms, spec.epsilon, 0, 0};
+  settings.output_changes = true;
+  for (int i = 0; i < 2; ++i)
+    head_norms_[i].emplace(builder, Names::layer(index, i == 0 ? Names::query_norm : Names::key_norm), spec.head_size,
+                           settings);
+}
+
+void DecoderBlock::turn(Pass& pass, Tensor* qk) {
+  for (int i = 0; i < 2; ++i) {
+    if (head_norms_[i]) {
+      const auto shape = qk[i].shape;
+      qk[i] = head_norms_[i]->forward(pass, qk[i], Tensor{}).tensor;
+      qk[i].shape = shape;
+    }
+    shared_.rotary.turn(pass, qk[i], false);
+  }
+}
+
+void DecoderBlock::turn_back(Pass& pass, Sink& sink, Tensor* d_qk) {
+  for (int i = 0; i < 2; ++i) {
+    shared_.rotary.turn(pass, d_qk[i], true);
+    if (head_norms_[i]) d_qk[i] = head_norms_[i]->backward(pass, sink, d_qk[i], Tensor{}, nullptr);
+  }
+}
 
 Value DecoderBlock::attend(Pass& pass, Tensor* qkv, const KeyRanges& keys) {
-  for (int i = 0; i < 2; ++i) shared_.rotary.turn(pass, qkv[i], false);
-  if (!shared_.cache) return attention_.forward(pass, qkv[0], qkv[1], qkv[2], keys.begin, keys.end);
+  turn(pass, qkv);
+  const Tensor& begin = near_ ? keys.near_begin : keys.begin;
+  if (!shared_.cache) return attention_.forward(pass, qkv[0], qkv[1], qkv[2], begin, keys.end);
   shared_.cache->store(pass, index_, shared_.cache_rows, qkv[1], qkv[2]);
   pass.walk.drop(qkv[1]);
   pass.walk.drop(qkv[2]);
-  return attention_.forward_cached(pass, qkv[0], shared_.cache->keys(index_), shared_.cache->values(index_), keys.begin,
+  return attention_.forward_cached(pass, qkv[0], shared_.cache->keys(index_), shared_.cache->values(index_), begin,
                                    keys.end);
 }
 
@@ -103,7 +130,7 @@ void DecoderBlock::attention_backward(Pass& pass, Sink& sink, Tensor d, const Te
   projection_.backward(pass, sink, &d, d_heads, false);
   Tensor d_qkv[3];
   attention_.backward(pass, d_heads, d_qkv[0], d_qkv[1], d_qkv[2]);
-  for (int i = 0; i < 2; ++i) shared_.rotary.turn(pass, d_qkv[i], true);
+  turn_back(pass, sink, d_qkv);
   qkv_.backward(pass, sink, d_qkv, dx, false);
 }
 

@@ -2,6 +2,8 @@
 // result to the stream.
 #pragma once
 
+#include <optional>
+
 #include "lib/layers/attention.h"
 #include "lib/layers/cache.h"
 #include "lib/layers/gated.h"
@@ -26,6 +28,9 @@ class DecoderBlock final : public Block {
   FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d) override;
 
  private:
+  // The norms of a head's queries and keys and their rotation, and back.
+  void turn(Pass& pass, Tensor* qk);
+  void turn_back(Pass& pass, Sink& sink, Tensor* d_qk);
   Value attend(Pass& pass, Tensor* qkv, const KeyRanges& keys);
   Tensor attention_branch(Pass& pass, Value x, const KeyRanges& keys);
   Tensor feed_forward(Pass& pass, Value x);
@@ -34,7 +39,9 @@ class DecoderBlock final : public Block {
 
   const SharedByBlocks& shared_;
   std::int64_t index_, wide_, intermediate_;
+  bool near_;  // attends to a window
   LinearSet qkv_;
+  std::optional<layers::ResidualNorm> head_norms_[2];
   layers::Attention attention_;
   LinearSet projection_;
   layers::ResidualNorm middle_;

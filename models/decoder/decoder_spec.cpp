@@ -2,6 +2,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/units.h"
+#include "models/decoder/gpt2_config.h"
 
 namespace comera::models {
 
@@ -10,6 +11,7 @@ std::string DecoderNames::layer(std::int64_t index, const char* part) {
 }
 
 std::vector<WeightSite> weight_sites(const DecoderSpec& spec) {
+  if (spec.family == DecoderFamily::gpt2) return gpt2_sites(spec);
   using Names = DecoderNames;
   std::vector<WeightSite> sites{{Names::word, spec.vocabulary, spec.hidden, true}};
   const std::int64_t wide = spec.heads * spec.head_size, narrow = spec.key_heads * spec.head_size;
@@ -43,8 +45,13 @@ void check(const DecoderSpec& spec) {
   if (spec.heads % spec.key_heads != 0)
     fail_input("[model] num_attention_heads {} is not a multiple of num_key_value_heads {}; change one of them",
                spec.heads, spec.key_heads);
-  if (spec.head_size % 2 != 0)
+  if (has_rotary(spec) && spec.head_size % 2 != 0)
     fail_input("[model] head_dim {} is odd; rotary positions turn pairs, so it must be even", spec.head_size);
+  if (!(spec.embedding_dropout >= 0 && spec.embedding_dropout < 1))
+    fail_input("[model] dropout {} must be at least 0 and less than 1", spec.embedding_dropout);
+  if (spec.window < 0 || (spec.window > 0 && std::ssize(spec.windowed) != spec.layers))
+    fail_input("[model] a window of {} keys for {} of {} layers; give it to each layer or to none", spec.window,
+               spec.windowed.size(), spec.layers);
   if (!(spec.theta >= 1 && spec.theta <= 1e12))
     fail_input("[model] rope_theta {} must lie between 1 and 1e12", format_real(spec.theta));
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -20,7 +21,11 @@ using layers::SavePolicy;
 class Embeddings {
  public:
   Embeddings(Builder& builder, const EncoderSpec& spec)
-      : hidden_(spec.hidden), offset_(spec.pre_norm ? spec.pad + 1 : 0), has_types_(spec.types > 0) {
+      : hidden_(spec.hidden),
+        offset_(first_position(spec)),
+        longest_(spec.positions),
+        types_count_(spec.types),
+        has_types_(spec.types > 0) {
     const EncoderNames names(spec);
     // A tied decoder uses the table as its weight. Rows of deviation 1 would give initial logits of deviation
     // sqrt(hidden).
@@ -38,10 +43,15 @@ class Embeddings {
   void declare(const data::Batch& batch, plan::Inputs& inputs) {
     const std::int64_t tokens = batch.sequences * batch.length;
     position_ids_.resize(static_cast<std::size_t>(tokens));
-    for (std::int64_t k = 0; k < tokens; ++k) position_ids_[k] = static_cast<std::int32_t>(k % batch.length + offset_);
+    // Padding may lie behind the last row.
+    for (std::int64_t k = 0; k < tokens; ++k)
+      position_ids_[k] = static_cast<std::int32_t>(std::min(k % batch.length, longest_ - 1) + offset_);
     inputs.add(batch["input_ids"], ids_);
     inputs.add(position_ids_, position_tensor_);
-    if (has_types_) inputs.add(batch["token_type_ids"], type_ids_);
+    if (types_count_ > 1) inputs.add(batch["token_type_ids"], type_ids_);
+    if (types_count_ != 1) return;
+    only_type_.assign(static_cast<std::size_t>(tokens), 0);
+    inputs.add(only_type_, type_ids_);
   }
 
   Value forward(Pass& pass) {
@@ -60,7 +70,7 @@ class Embeddings {
     Tensor d_sum = norm_->backward(pass, sink, d, Tensor{}, nullptr);
     words_->backward(pass.walk, sink, bags(ids_, tokens), d_sum);
     kernels::Bags positions = bags(position_tensor_, tokens);
-    positions.period = pass.length;
+    positions.period = pass.length <= longest_ ? pass.length : 0;
     positions_->backward(pass.walk, sink, positions, d_sum);
     if (has_types_) types_->backward(pass.walk, sink, bags(type_ids_, tokens), d_sum);
     pass.walk.drop(d_sum);
@@ -71,11 +81,11 @@ class Embeddings {
     return {tokens, tokens, static_cast<const std::int32_t*>(ids.data), nullptr};
   }
 
-  std::int64_t hidden_, offset_;
+  std::int64_t hidden_, offset_, longest_, types_count_;
   bool has_types_;
   std::unique_ptr<layers::Table> words_, positions_, types_;
   std::optional<layers::ResidualNorm> norm_;
-  std::vector<std::int32_t> position_ids_;
+  std::vector<std::int32_t> position_ids_, only_type_;
   Tensor ids_, type_ids_, position_tensor_;  // inputs
 };
 
@@ -90,9 +100,9 @@ std::vector<std::string> aliases_of(const EncoderSpec& spec, const std::string& 
   if (name.ends_with("LayerNorm.weight")) return {with_end(name, "weight", "gamma")};
   if (name.ends_with("LayerNorm.bias")) return {with_end(name, "bias", "beta")};
   if (spec.task != Task::mlm) return {};
-  const std::string decoder = with_end(names.decoder_bias, "bias", "decoder");
-  if (name == names.decoder_bias) return {decoder + ".bias"};
-  return name == names.word + ".weight" ? std::vector<std::string>{decoder + ".weight"} : std::vector<std::string>{};
+  const std::string bias = names.decoder + ".bias";
+  if (name == names.decoder_bias) return name == bias ? std::vector<std::string>{} : std::vector{bias};
+  return name == names.word + ".weight" ? std::vector{names.decoder + ".weight"} : std::vector<std::string>{};
 }
 
 class Encoder final : public layers::Model {

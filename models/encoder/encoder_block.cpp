@@ -30,8 +30,13 @@ LinearSet query_key_value(Builder& builder, const EncoderSpec& spec, const Encod
   return LinearSet::make(builder, specs, spec.hidden, Activation::none);
 }
 
-layers::ResidualNorm::Settings norm_settings(const EncoderSpec& spec) {
-  return {kernels::NormKind::layer, spec.epsilon, spec.dropout, 0};
+layers::ResidualNorm::Settings norm_settings(const EncoderSpec& spec, double dropout) {
+  return {kernels::NormKind::layer, spec.epsilon, dropout, 0};
+}
+
+// DistilBERT has no dropout behind the attention.
+double attention_branch_dropout(const EncoderSpec& spec) {
+  return spec.family == EncoderFamily::distilbert ? 0 : spec.dropout;
 }
 
 }  // namespace
@@ -41,19 +46,21 @@ EncoderBlock::EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64
       hidden_(spec.hidden),
       intermediate_(spec.intermediate),
       qkv_(query_key_value(builder, spec, EncoderNames(spec), index)),
-      attention_(builder, EncoderNames(spec).layer(index, "attention.self"),
+      attention_(builder, EncoderNames(spec).layer(index, EncoderNames(spec).attention),
                  {spec.heads, spec.heads, spec.hidden / spec.heads, spec.attention_dropout}),
-      projection_(LinearSet::make(builder,
-                                  {linear_of_block(spec, EncoderNames(spec).layer(index, "attention.output.dense"),
-                                                   spec.hidden, Place::attention_output)},
-                                  spec.hidden, Activation::none)),
+      projection_(
+          LinearSet::make(builder,
+                          {linear_of_block(spec, EncoderNames(spec).layer(index, EncoderNames(spec).attention_output),
+                                           spec.hidden, Place::attention_output)},
+                          spec.hidden, Activation::none)),
       middle_(builder, EncoderNames(spec).layer(index, EncoderNames(spec).middle_norm), spec.hidden,
-              norm_settings(spec)),
-      up_(linear(builder, spec, EncoderNames(spec).layer(index, "intermediate.dense"), spec.hidden, spec.intermediate,
+              norm_settings(spec, attention_branch_dropout(spec))),
+      up_(linear(builder, spec, EncoderNames(spec).layer(index, EncoderNames(spec).up), spec.hidden, spec.intermediate,
                  Activation::gelu)),
-      down_(linear(builder, spec, EncoderNames(spec).layer(index, "output.dense"), spec.intermediate, spec.hidden,
-                   Activation::none)),
-      output_(builder, output_norm_name(spec, EncoderNames(spec), index), spec.hidden, norm_settings(spec)) {}
+      down_(linear(builder, spec, EncoderNames(spec).layer(index, EncoderNames(spec).down), spec.intermediate,
+                   spec.hidden, Activation::none)),
+      output_(builder, output_norm_name(spec, EncoderNames(spec), index), spec.hidden,
+              norm_settings(spec, spec.dropout)) {}
 
 Tensor EncoderBlock::attend(Pass& pass, Value x, const KeyRanges& keys) {
   Tensor qkv[3];

@@ -1,5 +1,7 @@
 #include "models/encoder/encoder_config.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
@@ -10,22 +12,56 @@ namespace {
 
 using io::Json;
 
-constexpr const char* bert = "bert";
 constexpr const char *regression = "regression", *single_label = "single_label_classification";  // problem_type
-constexpr const char* pre_norm_roberta = "roberta-prelayernorm";
 
-const char* architecture_of(const EncoderSpec& spec) {
-  switch (spec.task) {
-    case Task::classify:
-    case Task::regression:
-      return spec.pre_norm ? "RobertaPreLayerNormForSequenceClassification" : "BertForSequenceClassification";
-    case Task::mlm: return spec.pre_norm ? "RobertaPreLayerNormForMaskedLM" : "BertForMaskedLM";
-    default: return spec.pre_norm ? "RobertaPreLayerNormModel" : "BertModel";
-  }
+// A model_type, the beginning of the names of its architectures, and the defaults of missing keys.
+struct Family {
+  const char *type, *architecture;
+  EncoderFamily family;
+  bool pre_norm;
+  std::int64_t pad;
+};
+constexpr Family families[] = {{"bert", "Bert", EncoderFamily::bert, false, 0},
+                               {"roberta-prelayernorm", "RobertaPreLayerNorm", EncoderFamily::bert, true, 1},
+                               {"roberta", "Roberta", EncoderFamily::roberta, false, 1},
+                               {"distilbert", "DistilBert", EncoderFamily::distilbert, false, 0}};
+
+// The keys of config.json that DistilBERT names in its own way. Null: it has none, and a fixed value.
+struct Keys {
+  const char *hidden = "hidden_size", *layers = "num_hidden_layers", *heads = "num_attention_heads",
+             *intermediate = "intermediate_size", *dropout = "hidden_dropout_prob",
+             *attention_dropout = "attention_probs_dropout_prob", *activation = "hidden_act";
+  const char *types = "type_vocab_size", *epsilon = "layer_norm_eps", *head_dropout = nullptr;
+};
+constexpr Keys distilbert_keys{.hidden = "dim",
+                               .layers = "n_layers",
+                               .heads = "n_heads",
+                               .intermediate = "hidden_dim",
+                               .dropout = "dropout",
+                               .attention_dropout = "attention_dropout",
+                               .activation = "activation",
+                               .types = nullptr,
+                               .epsilon = nullptr,
+                               .head_dropout = "seq_classif_dropout"};
+
+Keys keys_of(EncoderFamily family) { return family == EncoderFamily::distilbert ? distilbert_keys : Keys{}; }
+
+const Family& family_named(const std::string& type) {
+  for (const Family& family : families)
+    if (type == family.type) return family;
+  return families[0];
 }
 
-// RoBERTa counts positions from pad + 1, so its table has pad + 1 rows more than the longest sequence.
-std::int64_t position_rows(const EncoderSpec& spec) { return spec.positions + (spec.pre_norm ? spec.pad + 1 : 0); }
+const Family& family_of(const EncoderSpec& spec) {
+  return *std::find_if(std::begin(families), std::end(families), [&](const Family& family) {
+    return family.family == spec.family && family.pre_norm == spec.pre_norm;
+  });
+}
+
+const char* ending_of(Task task) {
+  if (data::learns_labels(task)) return "ForSequenceClassification";
+  return task == Task::mlm ? "ForMaskedLM" : "Model";
+}
 
 Json labels_json(const EncoderSpec& spec) {
   Json names = Json::object();
@@ -46,39 +82,44 @@ void read_labels(EncoderSpec& spec, const ConfigReader& reader) {
 }
 
 void read_heads(EncoderSpec& spec, const ConfigReader& reader, const StoredNames& names) {
-  const std::string architecture = reader.architecture();
-  if (architecture.ends_with("ForSequenceClassification")) {
+  const std::string architecture = reader.architecture(), beginning = family_of(spec).architecture;
+  if (architecture == beginning + "ForSequenceClassification") {
     read_labels(spec, reader);
-  } else if (architecture.ends_with("ForMaskedLM")) {
+  } else if (architecture == beginning + "ForMaskedLM") {
     spec.task = Task::mlm;
-  } else if (architecture == "BertModel" || architecture == "RobertaPreLayerNormModel") {
+  } else if (architecture == beginning + "Model") {
     spec.task = Task::embed;
     spec.bare = names.bare;
-    spec.pooler = names.pooler;
+    spec.pooler = names.pooler && spec.family != EncoderFamily::distilbert;
   } else {
-    fail_input("{}: architecture {} is not supported; ...Model, ...ForSequenceClassification and ...ForMaskedLM are",
-               reader.name(), architecture);
+    fail_input(
+        "{}: architecture {} is not supported; of model_type {}, {}Model, {}ForSequenceClassification and "
+        "{}ForMaskedLM are",
+        reader.name(), architecture, family_of(spec).type, beginning, beginning, beginning);
   }
 }
 
 }  // namespace
 
 std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) {
+  const Family& family = family_of(spec);
+  const Keys keys = keys_of(spec.family);
   Json config = config_start(spec);
-  config["architectures"] = Json::array({architecture_of(spec)});
-  config["model_type"] = spec.pre_norm ? pre_norm_roberta : bert;
+  config["architectures"] = Json::array({std::string(family.architecture) + ending_of(spec.task)});
+  config["model_type"] = family.type;
   config["vocab_size"] = spec.vocabulary;
-  config["hidden_size"] = spec.hidden;
-  config["num_hidden_layers"] = spec.layers;
-  config["num_attention_heads"] = spec.heads;
-  config["intermediate_size"] = spec.intermediate;
-  config["max_position_embeddings"] = position_rows(spec);
-  config["type_vocab_size"] = spec.types;
-  config["hidden_act"] = "gelu";
-  config["layer_norm_eps"] = spec.epsilon;
-  config["hidden_dropout_prob"] = spec.dropout;
-  config["attention_probs_dropout_prob"] = spec.attention_dropout;
-  config["position_embedding_type"] = "absolute";
+  config[keys.hidden] = spec.hidden;
+  config[keys.layers] = spec.layers;
+  config[keys.heads] = spec.heads;
+  config[keys.intermediate] = spec.intermediate;
+  config["max_position_embeddings"] = spec.positions + first_position(spec);
+  if (keys.types) config[keys.types] = spec.types;
+  config[keys.activation] = "gelu";
+  if (keys.epsilon) config[keys.epsilon] = spec.epsilon;
+  config[keys.dropout] = spec.dropout;
+  config[keys.attention_dropout] = spec.attention_dropout;
+  if (keys.head_dropout && spec.head_dropout) config[keys.head_dropout] = *spec.head_dropout;
+  if (spec.family != EncoderFamily::distilbert) config["position_embedding_type"] = "absolute";
   config["pad_token_id"] = spec.pad;
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = torch_dtype(model);
@@ -91,37 +132,46 @@ std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) 
   return io::json_text(config);
 }
 
-bool is_encoder_type(const std::string& type) { return type == bert || type == pre_norm_roberta; }
+bool is_encoder_type(const std::string& type) {
+  return std::any_of(std::begin(families), std::end(families),
+                     [&](const Family& family) { return type == family.type; });
+}
 
 StoredNames names_in(const io::ModelFolder& folder) {
-  StoredNames names{true, false};
+  StoredNames names{.bare = true, .pooler = false};
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     const std::string& name = entry.tensor.name;
-    names.bare = names.bare && !name.starts_with("bert.") && !name.starts_with("roberta_prelayernorm.");
+    for (const char* prefix : {"bert.", "roberta_prelayernorm.", "roberta.", "distilbert."})
+      names.bare = names.bare && !name.starts_with(prefix);
+    names.without_transformer = names.without_transformer || name.starts_with("h.0.");
     names.pooler = names.pooler || name.ends_with("pooler.dense.bias");
   }
   return names;
 }
 
 EncoderSpec parse_encoder_config(const ConfigReader& reader, const StoredNames& names) {
-  reader.require("hidden_act", "gelu");
+  const Family& family = family_named(reader.text("model_type", families[0].type));
+  const Keys keys = keys_of(family.family);
+  reader.require(keys.activation, "gelu");
   reader.require("position_embedding_type", "absolute");
   reader.require_off("is_decoder");
   reader.require_off("add_cross_attention");
   EncoderSpec spec;
   spec.source = reader.config().dump();
-  spec.pre_norm = reader.text("model_type", bert) == pre_norm_roberta;
+  spec.family = family.family;
+  spec.pre_norm = family.pre_norm;
   spec.vocabulary = reader.integer("vocab_size");
-  spec.hidden = reader.integer("hidden_size");
-  spec.layers = reader.integer("num_hidden_layers");
-  spec.heads = reader.integer("num_attention_heads");
-  spec.intermediate = reader.integer("intermediate_size");
-  spec.pad = reader.integer("pad_token_id", 0);
-  spec.positions = reader.integer("max_position_embeddings") - (spec.pre_norm ? spec.pad + 1 : 0);
-  spec.types = reader.integer("type_vocab_size", 2);
-  spec.epsilon = reader.real("layer_norm_eps", 1e-12);
-  spec.dropout = reader.real("hidden_dropout_prob", 0.1);
-  spec.attention_dropout = reader.real("attention_probs_dropout_prob", 0.1);
+  spec.hidden = reader.integer(keys.hidden);
+  spec.layers = reader.integer(keys.layers);
+  spec.heads = reader.integer(keys.heads);
+  spec.intermediate = reader.integer(keys.intermediate);
+  spec.pad = reader.integer("pad_token_id", family.pad);
+  spec.positions = reader.integer("max_position_embeddings") - first_position(spec);
+  spec.types = keys.types ? reader.integer(keys.types, 2) : 0;
+  spec.epsilon = keys.epsilon ? reader.real(keys.epsilon, 1e-12) : 1e-12;
+  spec.dropout = reader.real(keys.dropout, 0.1);
+  spec.attention_dropout = reader.real(keys.attention_dropout, 0.1);
+  if (keys.head_dropout) spec.head_dropout = reader.real(keys.head_dropout, 0.2);
   read_heads(spec, reader, names);
   check_and_read_forms(spec, reader);
   return spec;

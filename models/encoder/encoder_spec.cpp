@@ -6,15 +6,27 @@
 
 namespace comera::models {
 
+std::int64_t first_position(const EncoderSpec& spec) {
+  return spec.pre_norm || spec.family == EncoderFamily::roberta ? spec.pad + 1 : 0;
+}
+
+kernels::Activation head_activation(const EncoderSpec& spec) {
+  return spec.family == EncoderFamily::distilbert ? kernels::Activation::relu : kernels::Activation::tanh;
+}
+
 EncoderNames::EncoderNames(const EncoderSpec& spec)
-    : root_(spec.bare       ? ""
-            : spec.pre_norm ? "roberta_prelayernorm."
-                            : "bert.") {
+    : root_(spec.bare                                  ? ""
+            : spec.pre_norm                            ? "roberta_prelayernorm."
+            : spec.family == EncoderFamily::roberta    ? "roberta."
+            : spec.family == EncoderFamily::distilbert ? "distilbert."
+                                                       : "bert."),
+      stack_("encoder.layer") {
   word = root_ + "embeddings.word_embeddings";
   position = root_ + "embeddings.position_embeddings";
   type = root_ + "embeddings.token_type_embeddings";
   embedding_norm = root_ + "embeddings.LayerNorm";
   final_norm = root_ + "LayerNorm";
+  attention = "attention.self";
   query = "attention.self.query";
   key = "attention.self.key";
   value = "attention.self.value";
@@ -24,15 +36,36 @@ EncoderNames::EncoderNames(const EncoderSpec& spec)
   middle_norm = spec.pre_norm ? "intermediate.LayerNorm" : "attention.output.LayerNorm";
   output_norm = spec.pre_norm ? "attention.LayerNorm" : "output.LayerNorm";
   pooler = root_ + "pooler.dense";
-  head_dense = spec.pre_norm ? "classifier.dense" : pooler;
-  classifier = spec.pre_norm ? "classifier.out_proj" : "classifier";
-  transform = spec.pre_norm ? "lm_head.dense" : "cls.predictions.transform.dense";
-  transform_norm = spec.pre_norm ? "lm_head.layer_norm" : "cls.predictions.transform.LayerNorm";
-  decoder_bias = spec.pre_norm ? "lm_head.bias" : "cls.predictions.bias";
+  const bool roberta = spec.pre_norm || spec.family == EncoderFamily::roberta;
+  head_dense = roberta ? "classifier.dense" : pooler;
+  classifier = roberta ? "classifier.out_proj" : "classifier";
+  transform = roberta ? "lm_head.dense" : "cls.predictions.transform.dense";
+  transform_norm = roberta ? "lm_head.layer_norm" : "cls.predictions.transform.LayerNorm";
+  decoder_bias = roberta ? "lm_head.bias" : "cls.predictions.bias";
+  decoder = roberta ? "lm_head.decoder" : "cls.predictions.decoder";
+  if (spec.family == EncoderFamily::distilbert) name_distilbert();
+}
+
+void EncoderNames::name_distilbert() {
+  stack_ = "transformer.layer";
+  attention = "attention";
+  query = "attention.q_lin";
+  key = "attention.k_lin";
+  value = "attention.v_lin";
+  attention_output = "attention.out_lin";
+  up = "ffn.lin1";
+  down = "ffn.lin2";
+  middle_norm = "sa_layer_norm";
+  output_norm = "output_layer_norm";
+  head_dense = "pre_classifier";
+  transform = "vocab_transform";
+  transform_norm = "vocab_layer_norm";
+  decoder = "vocab_projector";
+  decoder_bias = "vocab_projector.bias";
 }
 
 std::string EncoderNames::layer(std::int64_t index, const char* part) const {
-  return fmt::format("{}encoder.layer.{}.{}", root_, index, part);
+  return fmt::format("{}{}.{}.{}", root_, stack_, index, part);
 }
 
 std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
@@ -78,6 +111,8 @@ void check(const EncoderSpec& spec) {
   check_common(spec);
   if (spec.task == Task::clm)
     fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; use --model llama-6m");
+  if (spec.pre_norm && spec.family != EncoderFamily::bert)
+    fail_input("[model] norms before the branches have the names of RoBERTa-PreLayerNorm, not of another family");
   if (spec.hidden % spec.heads != 0)
     fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden,
                spec.heads);

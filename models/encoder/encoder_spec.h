@@ -2,6 +2,8 @@
 // config.json.
 #pragma once
 
+#include <optional>
+
 #include "kernels/types.h"
 #include "models/spec.h"
 
@@ -19,18 +21,29 @@ struct SentenceRules {
 // a model without head.
 struct StoredNames {
   bool bare = true, pooler = true;
+  bool without_transformer = false;  // GPT-2: names without the prefix "transformer."
 };
+
+// Families whose files have other names and keys. RoBERTa-PreLayerNorm is the family bert with `pre_norm`.
+enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert };
 
 struct EncoderSpec : Spec {
   EncoderSpec() { dropout = attention_dropout = 0.1; }
 
   std::int64_t types = 2;         // token types; 0: none
   double position_deviation = 1;  // initial deviation of position and type rows / that of word rows; released code: 1
-  bool pre_norm = false;          // false: post-LN, BERT's names; true: pre-LN, RoBERTa-PreLayerNorm's names
-  bool bare = false;              // names without the family's prefix, as in a checkpoint of the model without head
-  bool pooler = false;            // embed: the checkpoint has a pooler, which is kept but not used
-  SentenceRules sentence;         // embed
+  EncoderFamily family = EncoderFamily::bert;
+  bool pre_norm = false;               // false: post-LN, the family's names; true: pre-LN, RoBERTa-PreLayerNorm's names
+  std::optional<double> head_dropout;  // of the classifier's input; none: `dropout`
+  bool bare = false;       // names without the family's prefix, as in a checkpoint of the model without head
+  bool pooler = false;     // embed: the checkpoint has a pooler, which is kept but not used
+  SentenceRules sentence;  // embed
 };
+
+// The position of a text's first token: RoBERTa counts from pad + 1, so its table has pad + 1 rows more.
+std::int64_t first_position(const EncoderSpec& spec);
+// Of the layer between token 0 and the classifier.
+kernels::Activation head_activation(const EncoderSpec& spec);
 
 // Names of the weights, by family.
 struct EncoderNames {
@@ -43,10 +56,15 @@ struct EncoderNames {
   std::string pooler;      // of a model without head
   std::string head_dense, classifier;
   std::string transform, transform_norm, decoder_bias;
+  std::string decoder;  // a tied copy of the word table
   const char *query, *key, *value, *attention_output, *up, *down, *middle_norm, *output_norm;
+  const char* attention;  // the common part of the names of query, key and value
 
  private:
+  void name_distilbert();
+
   std::string root_;
+  const char* stack_;  // of the blocks
 };
 
 // transformers' name of a regression's only output.

@@ -73,6 +73,8 @@ class SmallLlama {
     if (config["model_type"] == "qwen2")
       for (const auto& [part, rows] : {std::pair{"q", width}, {"k", width / 2}, {"v", width / 2}})
         floats(fmt::format("{}self_attn.{}_proj.bias", layer, part), {rows});
+    if (config["model_type"] == "qwen3")
+      for (const char* part : {"q", "k"}) floats(fmt::format("{}self_attn.{}_norm.weight", layer, part), {width / 2});
     write_file_atomic(folder_ / "config.json", io::json_text(config));
   }
 
@@ -190,6 +192,38 @@ TEST_CASE("gguf file: qwen2 has its own keys, biases and no pairs of rows") {
           folder.read_floats(entry.tensor.name, entry.tensor.shape));
   CHECK(spec_of(back).qkv_bias);
   CHECK(spec_of(back).family == models::DecoderFamily::qwen2);
+}
+
+TEST_CASE("gguf file: qwen3 has norms of heads and no pairs of rows") {
+  SmallLlama model({}, {{"model_type", "qwen3"}, {"architectures", {"Qwen3ForCausalLM"}}, {"head_dim", 32}});
+  const io::ModelFolder folder = model.open();
+  const exporting::Target target{model / "m.gguf"};
+  exporting::write_gguf_file(folder, spec_of(folder), {}, target);
+  const io::GgufFile file(target.path);
+  CHECK(file.text("general.architecture") == "qwen3");
+  CHECK(file.integer("qwen3.attention.key_length") == 32);
+  REQUIRE(file.find("blk.0.attn_k_norm.weight"));
+  const std::string name = "model.layers.0.self_attn.q_proj.weight";
+  CHECK(matrix_of(file, "blk.0.attn_q.weight").row(1)[0] == folder.read_floats(name, {width, width})[width]);
+  // The way back has the same tensors and settings.
+  exporting::write_gguf_folder(file, {model / "back"});
+  const io::ModelFolder back(model / "back");
+  CHECK(back.entries().size() == folder.entries().size());
+  for (const io::ModelFolder::Entry& entry : folder.entries())
+    CHECK(back.read_floats(entry.tensor.name, entry.tensor.shape) ==
+          folder.read_floats(entry.tensor.name, entry.tensor.shape));
+  CHECK(spec_of(back).head_norms);
+  CHECK((spec_of(back).head_size == 32 && !spec_of(back).qkv_bias));
+}
+
+TEST_CASE("gguf file: a window of keys, and norms of heads of other families, are refused") {
+  SmallLlama near({}, {{"model_type", "mistral"}, {"architectures", {"MistralForCausalLM"}}, {"sliding_window", 5}});
+  const io::ModelFolder folder = near.open();
+  CHECK_THROWS_WITH(exporting::write_gguf_file(folder, spec_of(folder), {}, {near / "m.gguf"}),
+                    Contains("sliding_window is 5"));
+  SmallLlama normed({}, {{"model_type", "qwen3"}, {"architectures", {"Qwen3ForCausalLM"}}, {"head_dim", 32}});
+  CHECK_THROWS_WITH(exporting::write_gguf_file(normed.open(), models::DecoderSpec(), {}, {normed / "m.gguf"}),
+                    Contains("has no name in GGUF files of llama models"));
 }
 
 TEST_CASE("gguf file: scaled positions") {

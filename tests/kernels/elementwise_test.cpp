@@ -98,12 +98,12 @@ Case add_scaled(std::int64_t count, double scale) {
 // If indices are distinct, gather and scatter are each other's gradients.
 Case rows(std::int64_t columns, const std::vector<std::int64_t>& index, std::int64_t source_rows, std::int64_t gap) {
   const auto count = static_cast<std::int64_t>(index.size());
-  const std::int64_t ld = columns + gap;
+  const std::int64_t ld = columns + gap, lddy = columns + 2 * gap;
   Case c("rows N=" + std::to_string(columns) + " count=" + std::to_string(count) + (gap ? " gaps" : ""));
   c.data("x", source_rows, columns, ld)
       .data("d_x", source_rows, columns, ld)
       .empty("y", count, columns)
-      .data("d_y", count, columns);
+      .data("d_y", count, columns, lddy);
   c.integers("index", index);
   c.forward = [=](Run& r) {
     r.call(&Backend::gather_rows,
@@ -111,7 +111,7 @@ Case rows(std::int64_t columns, const std::vector<std::int64_t>& index, std::int
   };
   c.backward = [=](Run& r) {
     r.call(&Backend::scatter_rows,
-           [&] { return ScatterRows{count, columns, r.ints("index"), r.in("d_y"), r.out("d_x"), ld}; });
+           [&] { return ScatterRows{count, columns, r.ints("index"), r.in("d_y"), r.out("d_x"), ld, gap ? lddy : 0}; });
   };
   return c.output("y", "d_y").gradient("x", "d_x", true);
 }
@@ -120,7 +120,8 @@ Case rows(std::int64_t columns, const std::vector<std::int64_t>& index, std::int
 
 static std::vector<Case> elementwise_cases() {
   std::vector<Case> cases;
-  for (Activation kind : {Activation::none, Activation::gelu, Activation::silu, Activation::tanh})
+  for (Activation kind : {Activation::none, Activation::gelu, Activation::silu, Activation::tanh, Activation::gelu_tanh,
+                          Activation::relu})
     for (bool in_place : {false, true})
       for (std::int64_t count : {1, 37, 5000}) {
         cases.push_back(activation(kind, count, in_place));

@@ -49,7 +49,7 @@ TEST_CASE("config: errors for inconsistent or unsupported values name the key") 
   refused("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"", "hidden_act is 'relu'");
   refused("\"position_embedding_type\": \"absolute\"", "\"position_embedding_type\": \"relative_key\"",
           "position_embedding_type");
-  refused("\"model_type\": \"bert\"", "\"model_type\": \"gpt2\"", "model_type is 'gpt2'");
+  refused("\"model_type\": \"bert\"", "\"model_type\": \"t5\"", "model_type is 't5'");
   refused("\"hidden_size\": 8", "\"hidden_size\": \"8\"", "hidden_size");
   refused("BertForSequenceClassification", "BertForQuestionAnswering", "BertForQuestionAnswering");
   CHECK_THROWS_WITH(
@@ -209,6 +209,44 @@ TEST_CASE("config: reading a decoder's config.json back builds the same model, a
   CHECK(parsed("\"eos_token_id\": 2", "\"eos_token_id\": [2, 7]").end == std::vector<std::int64_t>{2, 7});
 }
 
+TEST_CASE("config: reading GPT-2's config.json back builds the same model, and errors name the key") {
+  for (const Form form : {Form::dense, Form::tt, Form::lowrank}) {
+    const std::string text = config_of(small_gpt2(form, form != Form::tt));
+    CHECK(config_of(models::parse_config_json(text, "config.json")) == text);
+  }
+  const std::string text = config_of(small_gpt2(Form::dense, true));
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& words) {
+    CHECK_THROWS_WITH(models::parse_config_json(replaced(text, from, to), "c.json"),
+                      Catch::Contains("c.json") && Catch::Contains(words));
+  };
+  refused("gelu_new", "relu", "activation_function is 'relu'");
+  refused("GPT2LMHeadModel", "GPT2ForTokenClassification", "architecture GPT2ForTokenClassification is not supported");
+  CHECK(config_of(models::parse_config_json(replaced(text, "GPT2LMHeadModel", "GPT2Model"), "config.json")) == text);
+  refused("\"n_head\": 4", "\"n_head\": 5", "n_embd 12 is not a multiple of n_head 5");
+  refused("\"n_head\": 4", "\"n_head\": 4, \"scale_attn_weights\": false", "scale_attn_weights is false");
+  refused("\"n_head\": 4", "\"n_head\": 4, \"scale_attn_by_inverse_layer_idx\": true",
+          "scale_attn_by_inverse_layer_idx is true");
+}
+
+TEST_CASE("config: the window of Qwen's layers") {
+  const std::string text = config_of(small_decoder(Form::dense, false));
+  const auto qwen = [&](const std::string& keys) {
+    const std::string renamed =
+        replaced(replaced(text, "\"llama\"", "\"qwen3\""), "LlamaForCausalLM", "Qwen3ForCausalLM");
+    return std::get<models::DecoderSpec>(
+        models::parse_config_json(replaced(renamed, "\"mlp_bias\": false", keys), "c.json"));
+  };
+  CHECK(qwen("\"sliding_window\": 3").window == 0);
+  const std::string on = "\"use_sliding_window\": true, \"sliding_window\": 3";
+  CHECK(qwen(on).window == 0);  // from layer 28 on
+  CHECK(qwen(on + ", \"max_window_layers\": 1").windowed == std::vector<bool>{false, true});
+  CHECK(qwen(on + R"(, "layer_types": ["sliding_attention", "full_attention"])").windowed ==
+        std::vector<bool>{true, false});
+  CHECK_THROWS_WITH(qwen(on + R"(, "layer_types": ["sliding_attention"])"), Catch::Contains("the types of 2 layers"));
+  CHECK_THROWS_WITH(qwen(on + R"(, "layer_types": ["linear_attention", "full_attention"])"),
+                    Catch::Contains("layer_types[0] is \"linear_attention\""));
+}
+
 TEST_CASE("config: a Mistral config without an effective window equals a Llama config, with Mistral's defaults") {
   const std::string text = config_of(small_decoder(Form::dense, false));
   const auto mistral = [&](const std::string& from, const std::string& to) {
@@ -218,7 +256,11 @@ TEST_CASE("config: a Mistral config without an effective window equals a Llama c
   };
   CHECK(config_of(mistral("\"mlp_bias\": false", "\"mlp_bias\": false, \"sliding_window\": null")) == text);
   CHECK(config_of(mistral("\"mlp_bias\": false", "\"mlp_bias\": false, \"sliding_window\": 1000000")) == text);
-  CHECK_THROWS_WITH(mistral("\"mlp_bias\": false", "\"sliding_window\": 2"), Catch::Contains("sliding_window is 2"));
+  const models::DecoderSpec near = mistral("\"mlp_bias\": false", "\"sliding_window\": 2");
+  CHECK((near.window == 2 && near.windowed == std::vector<bool>{true, true}));
+  CHECK(near.family == models::DecoderFamily::mistral);
+  CHECK_THROWS_WITH(mistral("\"mlp_bias\": false", "\"sliding_window\": 0"),
+                    Catch::Contains("sliding_window is 0; it must be at least 1"));
   CHECK_THROWS_WITH(mistral("MistralForCausalLM", "MistralForTokenClassification"),
                     Catch::Contains("MistralForTokenClassification"));
   // Without the keys, the window is Mistral's default, 4096, and so is the number of key heads, 8.

@@ -17,6 +17,8 @@ struct Variant {
   Form form;
   bool tied;
   std::int64_t exact = 0;
+  bool near = false;  // with norms of heads, and a window in the first layer
+  bool gpt2 = false;
 };
 
 const Variant variants[] = {
@@ -25,30 +27,40 @@ const Variant variants[] = {
     {"TT with a TTM table, tied", Form::tt, true},
     {"TT with a TTM table and exact rows, tied", Form::tt, true, 9},
     {"low rank, untied", Form::lowrank, false},
+    {"dense, norms of heads and a window", Form::dense, false, 0, true},
+    {"TT, norms of heads and a window", Form::tt, true, 0, true},
+    {"GPT-2, dense, tied", Form::dense, true, 0, false, true},
+    {"GPT-2, TT, untied", Form::tt, false, 0, false, true},
 };
+
+DecoderSpec spec_of(const Variant& variant) {
+  if (variant.gpt2) return small_gpt2(variant.form, variant.tied);
+  DecoderSpec spec = small_decoder(variant.form, variant.tied, variant.exact);
+  if (!variant.near) return spec;
+  spec.head_norms = true;
+  spec.window = 3;
+  spec.windowed = {true, false};
+  return spec;
+}
 
 }  // namespace
 
 TEST_CASE("decoder: every gradient equals that of the complex step") {
   for (const Variant& variant : variants) {
-    DYNAMIC_SECTION(variant.name) {
-      CHECK(check_complex_step(small_decoder(variant.form, variant.tied, variant.exact)) < 1e-10);
-    }
+    DYNAMIC_SECTION(variant.name) { CHECK(check_complex_step(spec_of(variant)) < 1e-10); }
   }
 }
 
 TEST_CASE("decoder: gradients are bitwise equal under every recompute policy") {
   for (const Variant& variant : variants) {
-    DYNAMIC_SECTION(variant.name) { check_recompute_bits(small_decoder(variant.form, variant.tied, variant.exact)); }
+    DYNAMIC_SECTION(variant.name) { check_recompute_bits(spec_of(variant)); }
   }
 }
 
 TEST_CASE("decoder: gradients of the CPU backend are within single precision of the reference in double") {
   for_every_instruction_set([](const char* isa, const kernels::Backend& cpu) {
     for (const Variant& variant : variants) {
-      DYNAMIC_SECTION(isa << ", " << variant.name) {
-        check_single_precision(small_decoder(variant.form, variant.tied, variant.exact), cpu);
-      }
+      DYNAMIC_SECTION(isa << ", " << variant.name) { check_single_precision(spec_of(variant), cpu); }
     }
   });
 }

@@ -20,9 +20,16 @@ struct Variant {
   Task task;
   Form form;
   bool tensorized = false;  // unequal modes, sorted inputs, a gauge, no diagonals
+  models::EncoderFamily family = models::EncoderFamily::bert;
 
   EncoderSpec spec() const {
-    return tensorized ? tensorized_encoder(pre_norm, task) : small_encoder(pre_norm, task, form);
+    EncoderSpec spec = tensorized ? tensorized_encoder(pre_norm, task) : small_encoder(pre_norm, task, Form::dense);
+    if (tensorized) return spec;
+    spec.family = family;
+    if (family == models::EncoderFamily::roberta) spec.types = 1, spec.pad = 1;
+    if (family == models::EncoderFamily::distilbert) spec.types = 0, spec.head_dropout = 0.3;
+    apply_small_forms(spec, form);
+    return spec;
   }
 };
 
@@ -35,6 +42,9 @@ const Variant variants[] = {
     {"pre-LN mlm, dense", true, Task::mlm, Form::dense},
     {"post-LN classifier, low rank", false, Task::classify, Form::lowrank},
     {"post-LN mlm, as tensorize leaves it", false, Task::mlm, Form::tt, true},
+    {"RoBERTa classifier, TT", false, Task::classify, Form::tt, false, models::EncoderFamily::roberta},
+    {"DistilBERT classifier, TT", false, Task::classify, Form::tt, false, models::EncoderFamily::distilbert},
+    {"DistilBERT mlm, dense", false, Task::mlm, Form::dense, false, models::EncoderFamily::distilbert},
 };
 
 }  // namespace

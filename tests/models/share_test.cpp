@@ -46,7 +46,12 @@ TEST_CASE("share: a block of a dense LLaMA keeps 6 n + 2 m numbers per token, an
 }
 
 TEST_CASE("share: every gradient of a model equals that of the complex step, and is not the kept one to the bit") {
-  const models::ModelSpec specs[] = {small_decoder(Form::dense, false), small_decoder(Form::tt, true),
+  models::DecoderSpec with_head_norms = small_decoder(Form::dense, false);
+  with_head_norms.head_norms = true;
+  const models::ModelSpec specs[] = {small_decoder(Form::dense, false),
+                                     small_decoder(Form::tt, true),
+                                     with_head_norms,
+                                     small_gpt2(Form::dense, true),
                                      small_encoder(false, models::Task::classify, Form::dense),
                                      small_encoder(true, models::Task::mlm, Form::tt)};
   for (const models::ModelSpec& spec : specs) {

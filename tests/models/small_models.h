@@ -14,6 +14,18 @@
 #include "models/forms.h"
 #include "models/presets.h"
 
+template <class AnySpec>
+void apply_small_forms(AnySpec& spec, comera::models::Form form) {
+  using namespace comera;
+  models::FormRules rules;
+  rules.form = form;
+  rules.rank = 3;
+  rules.embedding_rank = 3;
+  rules.order = 2;
+  rules.embedding_order = 3;
+  models::apply_forms(spec, models::weight_sites(spec), rules);
+}
+
 inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::Task task, comera::models::Form form,
                                                  std::int64_t hidden = 8, std::int64_t intermediate = 12) {
   using namespace comera;
@@ -28,13 +40,7 @@ inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::
   spec.task = task;
   spec.labels = task == models::Task::regression ? std::vector<std::string>{models::regression_label}
                                                  : std::vector<std::string>{"a", "b", "c"};
-  models::FormRules rules;
-  rules.form = form;
-  rules.rank = 3;
-  rules.embedding_rank = 3;
-  rules.order = 2;
-  rules.embedding_order = 3;
-  models::apply_forms(spec, models::weight_sites(spec), rules);
+  apply_small_forms(spec, form);
   return spec;
 }
 
@@ -80,14 +86,26 @@ inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool
   spec.theta = 100;
   spec.tied = tied;
   spec.attention_dropout = 0.2;
-  models::FormRules rules;
-  rules.form = form;
-  rules.rank = 3;
-  rules.embedding_rank = 3;
-  rules.order = 2;
-  rules.embedding_order = 3;
-  models::apply_forms(spec, models::weight_sites(spec), rules);
+  apply_small_forms(spec, form);
   if (exact > 0) spec.forms[models::DecoderNames::word].layout.exact_rows = exact;
+  return spec;
+}
+
+// A GPT-2 with heads of an odd size and every dropout.
+inline comera::models::DecoderSpec small_gpt2(comera::models::Form form, bool tied) {
+  using namespace comera;
+  models::DecoderSpec spec;
+  spec.family = models::DecoderFamily::gpt2;
+  spec.vocabulary = 23;
+  spec.hidden = 12;
+  spec.layers = 2;
+  spec.heads = spec.key_heads = 4;
+  spec.head_size = 3;
+  spec.intermediate = 10;
+  spec.positions = 8;
+  spec.tied = tied;
+  spec.dropout = 0.1, spec.attention_dropout = 0.2, spec.embedding_dropout = 0.3;
+  apply_small_forms(spec, form);
   return spec;
 }
 

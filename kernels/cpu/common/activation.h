@@ -23,6 +23,14 @@ struct Tanh {
   static F value(F x) { return tanh(x); }
   static F derivative(F x) { return tanh_derivative(x); }
 };
+struct GeluTanh {
+  static F value(F x) { return gelu_tanh(x); }
+  static F derivative(F x) { return gelu_tanh_derivative(x); }
+};
+struct Relu {
+  static F value(F x) { return max(zero(), x); }
+  static F derivative(F x) { return select(zero() < x, set(1.0f), zero()); }
+};
 
 template <class Visit>
 void with_activation(Activation activation, Visit visit) {
@@ -31,6 +39,8 @@ void with_activation(Activation activation, Visit visit) {
     case Activation::gelu: return visit(Gelu{});
     case Activation::silu: return visit(Silu{});
     case Activation::tanh: return visit(Tanh{});
+    case Activation::gelu_tanh: return visit(GeluTanh{});
+    case Activation::relu: return visit(Relu{});
   }
 }
 

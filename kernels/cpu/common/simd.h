@@ -349,8 +349,9 @@ struct DoubleSum {
 
 // The coefficients below are original minimax fits (Lawson iteration) in relative error. Largest errors in units in the
 // last place, checked by tests/kernels/backends/simd_test.cpp over arguments of every size: exp 1, erf 1.5, tanh and
-// logistic 2.5, silu 3.5, tanh' 4, silu' 5, normal and gelu' 6, gelu 6.5. For gelu' and silu' the unit is that of the
-// sum of their two terms. NaN gives NaN.
+// logistic 2.5, silu 3.5, tanh' 4, silu' 5, normal and gelu' 6, gelu 6.5, gelu_tanh 4, gelu_tanh' 5. For gelu' and
+// silu' the unit is that of the sum of their two terms, and for gelu_tanh and its derivative that of their
+// sensitivity to the relative error of the argument of their logistic function. NaN gives NaN.
 
 // Evaluates a polynomial in x, lowest coefficient first.
 template <int n>
@@ -439,6 +440,14 @@ inline F silu(F x) { return x * sigmoid(x); }
 inline F silu_derivative(F x) {
   const Logistic s = logistic(x);
   return fma(s.value * s.complement, x, s.value);
+}
+// gelu_tanh(x) = x s(z), z = x (a + b x^2): s is the logistic function, a = 2 sqrt(2 / pi), b = 0.044715 a.
+inline F gelu_tanh_argument(F x) { return x * fma(set(0.0713548163f), x * x, set(1.5957691216f)); }
+inline F gelu_tanh(F x) { return x * sigmoid(gelu_tanh_argument(x)); }
+inline F gelu_tanh_derivative(F x) {  // s(z) + x s(z) s(-z) (a + 3 b x^2)
+  const Logistic s = logistic(gelu_tanh_argument(x));
+  const F slope = fma(set(0.2140644488f), x * x, set(1.5957691216f));
+  return fma(s.value * s.complement * x, slope, s.value);
 }
 inline F tanh_derivative(F x) {  // 4 e^(-2|x|) / (1 + e^(-2|x|))^2
   const F e = exp(abs(x) * set(-2.0f));

@@ -26,9 +26,14 @@ const std::vector<Architecture>& architectures() {
       {"bert", bert_linear, bert_tables, false},
       {"roberta", bert_linear, bert_tables, false},
       {"roberta-prelayernorm", bert_linear, bert_tables, false},
+      {"distilbert",
+       {"*transformer.layer.*.attention.*_lin", "*transformer.layer.*.ffn.lin1", "*transformer.layer.*.ffn.lin2"},
+       bert_tables,
+       false},
       {"llama", {"*layers.*_proj"}, {"*embed_tokens"}, false},
       {"mistral", {"*layers.*_proj"}, {"*embed_tokens"}, false},
       {"qwen2", {"*layers.*_proj"}, {"*embed_tokens"}, false},
+      {"qwen3", {"*layers.*_proj"}, {"*embed_tokens"}, false},
       {"gpt2", {"*.c_attn", "*.c_proj", "*.c_fc"}, {"*wte"}, true},
   };
   return all;
@@ -65,8 +70,11 @@ bool is_conv1d(const Architecture* architecture, const std::string& name) {
 struct Tie {
   const char *table, *head;
 };
-constexpr Tie ties[] = {
-    {"*embed_tokens", "*lm_head"}, {"*wte", "*lm_head"}, {"*embeddings.word_embeddings", "*cls.predictions.decoder"}};
+constexpr Tie ties[] = {{"*embed_tokens", "*lm_head"},
+                        {"*wte", "*lm_head"},
+                        {"*embeddings.word_embeddings", "*cls.predictions.decoder"},
+                        {"*embeddings.word_embeddings", "*lm_head.decoder"},
+                        {"*embeddings.word_embeddings", "*vocab_projector"}};
 
 bool says_untied(const io::Json& config) {
   const auto found = config.find("tie_word_embeddings");

@@ -21,7 +21,8 @@ std::string key_of(const io::GgufFile& file, const char* name) {
   return fmt::format("{}.{}", file.text("general.architecture"), name);
 }
 
-bool is_qwen2(const io::GgufFile& file) { return file.text("general.architecture") == "qwen2"; }
+bool is_llama(const io::GgufFile& file) { return file.text("general.architecture") == "llama"; }
+bool is_qwen3(const io::GgufFile& file) { return file.text("general.architecture") == "qwen3"; }
 
 // A tensor of the folder and its source. Rows of q and k are in pairs (gguf_names.h).
 struct Source {
@@ -59,8 +60,8 @@ class Names {
 
   std::pair<std::string, Source> source_of(const io::GgufTensor& tensor) const {
     const auto name = hugging_face_name(tensor.name);
-    if (!name) fail_unknown(tensor);
-    const std::int64_t heads = is_qwen2(file_)         ? 0  // llama.cpp rotates its halves, not pairs
+    if (!name || (is_head_norm(tensor.name) && !is_qwen3(file_))) fail_unknown(tensor);
+    const std::int64_t heads = !is_llama(file_)        ? 0  // llama.cpp rotates halves of other families, not pairs
                                : is_query(tensor.name) ? heads_
                                : is_key(tensor.name)   ? key_heads_
                                                        : 0;
@@ -83,8 +84,9 @@ io::StoredType type_of(io::GgufType type) {
 // Things that change the answers and that such a folder does not hold, or that other architectures have.
 void require_llama(const io::GgufFile& file) {
   const std::string& architecture = file.text("general.architecture");
-  if (architecture != "llama" && architecture != "qwen2")
-    fail_input("{}: holds a model of architecture {}; llama and qwen2 are read", file.path(), printable(architecture));
+  if (architecture != "llama" && architecture != "qwen2" && architecture != "qwen3")
+    fail_input("{}: holds a model of architecture {}; llama, qwen2 and qwen3 are read", file.path(),
+               printable(architecture));
   if (file.has("split.count") && file.integer("split.count") > 1)
     fail_input("{}: is one of {} files of a model; join them with llama-gguf-split --merge", file.path(),
                file.integer("split.count"));
@@ -192,7 +194,10 @@ io::Json gguf_config(const io::GgufFile& file) {
   const io::GgufTensor* table = file.find("token_embd.weight");
   if (!table || table->shape.size() != 2) fail_input("{}: tensor token_embd.weight is missing", file.path());
   io::Json config{
-      {"architectures", {is_qwen2(file) ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
+      {"architectures",
+       {is_llama(file)   ? "LlamaForCausalLM"
+        : is_qwen3(file) ? "Qwen3ForCausalLM"
+                         : "Qwen2ForCausalLM"}},
       {"model_type", file.text("general.architecture")},
       {"hidden_size", width},
       {"intermediate_size", file.integer(key_of(file, "feed_forward_length"))},
@@ -207,10 +212,8 @@ io::Json gguf_config(const io::GgufFile& file) {
       {"hidden_act", "silu"},
       {"tie_word_embeddings", file.find("output.weight") == nullptr},
       {"vocab_size", table->shape[0]}};
-  if (!is_qwen2(file)) {
-    config["attention_bias"] = file.find("blk.0.attn_q.bias") != nullptr;
-    config["mlp_bias"] = file.find("blk.0.ffn_up.bias") != nullptr;
-  }
+  if (is_llama(file) || is_qwen3(file)) config["attention_bias"] = file.find("blk.0.attn_q.bias") != nullptr;
+  if (is_llama(file)) config["mlp_bias"] = file.find("blk.0.ffn_up.bias") != nullptr;
   if (io::Json scaling = rope_scaling(file); !scaling.empty()) config["rope_scaling"] = std::move(scaling);
   for (const char* name : {"bos", "eos"})
     if (file.has(id_key(name))) config[fmt::format("{}_token_id", name)] = file.integer(id_key(name));

@@ -51,6 +51,13 @@ class Plan {
  public:
   Plan(const io::ModelFolder& folder, const models::DecoderSpec& spec, const GgufOptions& options, const Target& target)
       : folder_(folder), spec_(spec), options_(options), weights_(folder) {
+    if (spec.family == models::DecoderFamily::gpt2)
+      fail_input("{}: model_type is gpt2; GGUF files of llama, qwen2 and qwen3 models are written",
+                 folder.config_path());
+    // llama.cpp's llama architecture attends to all keys.
+    if (spec.window > 0)
+      fail_input("{}: sliding_window is {}; GGUF files of such models are not written", folder.config_path(),
+                 spec.window);
     add_weights();
     add_keys();
     for (const Weight& weight : list_) tensors_.push_back(weight.tensor);
@@ -133,9 +140,10 @@ class Plan {
 
   void add(Weight weight, GgufType type, const io::FileShape& shape) {
     const auto name = gguf_name(weight.name);
-    if (!name) fail_input("{}: tensor {} has no name in GGUF files of llama models", folder_.path(), weight.name);
+    if (!name || (is_head_norm(*name) && !spec_.head_norms))
+      fail_input("{}: tensor {} has no name in GGUF files of {} models", folder_.path(), weight.name, architecture());
     weight.tensor = {*name, type, shape};
-    const bool pairs = spec_.family == models::DecoderFamily::llama;  // llama.cpp rotates the halves of qwen2's heads
+    const bool pairs = spec_.family == models::DecoderFamily::llama;  // llama.cpp rotates the halves of qwen's heads
     if (pairs && (is_query(*name) || is_key(*name))) weight.head_rows = spec_.head_size;
     list_.push_back(std::move(weight));
   }
@@ -172,7 +180,13 @@ class Plan {
     keys_.insert(keys_.end(), tokens.begin(), tokens.end());
   }
 
-  std::string architecture() const { return spec_.family == models::DecoderFamily::qwen2 ? "qwen2" : "llama"; }
+  std::string architecture() const {
+    switch (spec_.family) {
+      case models::DecoderFamily::qwen2: return "qwen2";
+      case models::DecoderFamily::qwen3: return "qwen3";
+      default: return "llama";
+    }
+  }
   std::string key(const char* name) const { return fmt::format("{}.{}", architecture(), name); }
 
   // llama.cpp has keys for linear and yarn, and a tensor of divisors for llama3.

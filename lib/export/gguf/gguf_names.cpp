@@ -11,11 +11,12 @@ struct Name {
   std::string_view gguf, hugging_face;
 };
 constexpr Name outer[] = {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
-constexpr Name inner[] = {{"attn_norm", "input_layernorm"}, {"ffn_norm", "post_attention_layernorm"},
-                          {"attn_q", "self_attn.q_proj"},   {"attn_k", "self_attn.k_proj"},
-                          {"attn_v", "self_attn.v_proj"},   {"attn_output", "self_attn.o_proj"},
-                          {"ffn_gate", "mlp.gate_proj"},    {"ffn_up", "mlp.up_proj"},
-                          {"ffn_down", "mlp.down_proj"}};
+constexpr Name inner[] = {{"attn_norm", "input_layernorm"},   {"ffn_norm", "post_attention_layernorm"},
+                          {"attn_q", "self_attn.q_proj"},     {"attn_k", "self_attn.k_proj"},
+                          {"attn_v", "self_attn.v_proj"},     {"attn_output", "self_attn.o_proj"},
+                          {"ffn_gate", "mlp.gate_proj"},      {"ffn_up", "mlp.up_proj"},
+                          {"ffn_down", "mlp.down_proj"},      {"attn_q_norm", "self_attn.q_norm"},
+                          {"attn_k_norm", "self_attn.k_norm"}};
 constexpr Name blocks{"blk.", "model.layers."};
 
 // Translates a name from one column of the tables to the other.
@@ -60,6 +61,9 @@ std::int64_t unpaired_row(std::int64_t row, std::int64_t head_rows) {
 }
 
 bool is_query(std::string_view name) { return has_part(name, ".attn_q.", ".self_attn.q_proj."); }
+bool is_head_norm(std::string_view name) {
+  return has_part(name, ".attn_q_norm.", ".self_attn.q_norm.") || has_part(name, ".attn_k_norm.", ".self_attn.k_norm.");
+}
 bool is_key(std::string_view name) { return has_part(name, ".attn_k.", ".self_attn.k_proj."); }
 
 }  // namespace comera::exporting

@@ -21,5 +21,6 @@ std::int64_t unpaired_row(std::int64_t row, std::int64_t head_rows);  // its pla
 // True for q and k. `name` is of either kind.
 bool is_query(std::string_view name);
 bool is_key(std::string_view name);
+bool is_head_norm(std::string_view name);  // of q or k, which qwen3 has
 
 }  // namespace comera::exporting

@@ -20,11 +20,12 @@ namespace comera::layers {
 // A weight in tensor-train form for rank adaptation: a chain of cores with diagonals on the inner bonds.
 struct ChainParameters {
   std::string name;                    // of the dense weight, without ".weight"
-  std::int64_t rows = 0, columns = 0;  // of the dense weight in file order: linear [out, in], table [vocabulary, width]
+  std::int64_t rows = 0, columns = 0;  // of the dense weight: linear [out, in], table [vocabulary, width]
   tt::Layout layout;
   tt::Sizes initial_ranks;
   kernels::Activation between = kernels::Activation::none;  // WeightForm::between
   bool folded = false;                                      // no diagonals: they are multiplied into the cores
+  bool conv1d = false;                                      // files store the dense weight as [in, out]
   std::vector<std::int32_t> order;           // sorted: row order[p] of the weight [in, out] is row p of the chain
   std::vector<std::int32_t> gauge;           // gauge: column gauge[r] of the right factor is the unit vector e_r
   std::vector<std::int32_t> exact_ids;       // exact: row exact_ids[e] of the table is row e of exact_rows; ascending

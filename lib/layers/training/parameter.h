@@ -51,11 +51,13 @@ struct Parameter {
   Role role = Role::other;
   Shape shape;
   Init init;
-  bool decay = false;               // weight decay applies (matrices; not biases, norms or diagonals)
-  bool transposed_in_file = false;  // linear weights are [in x out] in memory and [out x in] in files
-  Place place = Place::other;       // of a dense linear weight
-  bool decoder = false;       // a table that products alone read: a decoder of words that is tied to no other table
-  bool from_factors = false;  // its gradient appears once per step, from the gradients of the merged factors
+  bool decay = false;   // weight decay applies (matrices; not biases, norms or diagonals)
+  bool linear = false;  // the weight of a dense linear layer
+  // Linear weights are [in x out] in memory and, but for Conv1D, [out x in] in files.
+  bool transposed_in_file = false;
+  Place place = Place::other;  // of a dense linear weight
+  bool decoder = false;        // a table that products alone read: a decoder of words that is tied to no other table
+  bool from_factors = false;   // its gradient appears once per step, from the gradients of the merged factors
   // Its gradient and update are in this subspace; null: they have the parameter's shape. Set before a sink is made.
   std::shared_ptr<const Subspace> subspace;
   // Its layer keeps products of its input with this vector; null: it does not. Set before memory is planned.

@@ -22,6 +22,8 @@ std::string name_of(kernels::Activation activation) {
     case kernels::Activation::silu: return "silu";
     case kernels::Activation::gelu: return "gelu";
     case kernels::Activation::tanh: return "tanh";
+    case kernels::Activation::gelu_tanh: return "gelu_tanh";
+    case kernels::Activation::relu: return "relu";
   }
   return "";
 }

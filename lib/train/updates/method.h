@@ -90,10 +90,9 @@ struct LomoSettings {
 std::unique_ptr<Method> make_lomo(double clip, std::int64_t least_elements);
 std::unique_ptr<Method> make_adalomo(std::int64_t least_elements);
 
-// A table, which files store as it is in memory, is no linear weight; it learns unstably with such methods. A decoder
-// of words counts if the user names it.
+// A table is no linear weight; it learns unstably with such methods. A decoder of words counts if the user names it.
 inline bool is_dense_linear(const Parameter& parameter, bool by_name = false) {
-  return parameter.decay && (parameter.transposed_in_file || (by_name && parameter.decoder));
+  return parameter.decay && (parameter.linear || (by_name && parameter.decoder));
 }
 
 // InputError if --activations compact keeps the weight's gradient in a subspace.

@@ -72,7 +72,7 @@ refused 'config["hidden_act"] = "relu"' "hidden_act is 'relu'; only 'gelu' is su
 refused 'config["position_embedding_type"] = "relative_key"' \
   "position_embedding_type is 'relative_key'; only 'absolute'"
 refused 'config["is_decoder"] = True' 'is_decoder is true; only false is supported'
-refused 'config["model_type"] = "gpt2"' "model_type is 'gpt2'; supported here are"
+refused 'config["model_type"] = "t5"' "model_type is 't5'; supported here are"
 refused 'config["architectures"] = ["BertForQuestionAnswering"]' \
   'architecture BertForQuestionAnswering is not supported'
 refused 'config["hidden_size"] = 48' 'comera block: .* is a table of shape'

@@ -132,7 +132,18 @@ expect_exit 0
 run "$COMERA" evaluate smaller --data long.txt --seq 8
 expect_exit 0
 sed -i 's/"sliding_window": null/"sliding_window": 4/' mistral/config.json
+# With a window it attends to fewer keys, in evaluation, in generation and in ONNX.
+run "$COMERA" evaluate mistral --data long.txt --seq 8 --json
+expect_exit 0
+expect_json "d['loss'] != json.load(open('llama.json'))['loss']"
+run "$COMERA" tensorize mistral -o near --rank 4
+expect_exit 0
+grep -q '"sliding_window": 4' near/config.json || fail "the window is in config.json"
+run "$COMERA" export near -o near-onnx --with-past
+expect_exit 0
+run "$COMERA" export near -o near.gguf
+expect_refused 'near/config.json: sliding_window is 4; GGUF files of such models are not written'
+sed -i 's/"sliding_window": 4/"sliding_window": -4/' mistral/config.json
 run "$COMERA" evaluate mistral --data long.txt --seq 8
-expect_refused 'mistral/config.json: sliding_window is 4 at max_position_embeddings 16; '\
-'attention to a window is not supported'
+expect_refused 'mistral/config.json: sliding_window is -4; it must be at least 1, or null'
 finish

@@ -37,6 +37,19 @@ struct Truth {
 };
 Truth same(double v) { return {v, v}; }
 
+// gelu_tanh(x) = x s(z) with z = x (a + b x^2). A relative error of z is |z| s(-z) times as large in s(z), and |z|
+// times in s(z) s(-z).
+constexpr double gelu_a = 1.5957691216057308, gelu_b = 0.044715 * gelu_a;
+Truth gelu_tanh(double x) {
+  const double z = x * (gelu_a + gelu_b * x * x), s = logistic(z);
+  return {x * s, std::fabs(x) * s * (1 + std::fabs(z) * logistic(-z))};
+}
+Truth gelu_tanh_derivative(double x) {
+  const double z = x * (gelu_a + gelu_b * x * x), s = logistic(z), rest = logistic(-z);
+  const double second = x * s * rest * (gelu_a + 3 * gelu_b * x * x);
+  return {s + second, s * (1 + std::fabs(z) * rest) + std::fabs(second) * (1 + std::fabs(z))};
+}
+
 Truth truth(SimdFunction f, double x) {
   const double s = logistic(x), e = std::exp(-2 * std::fabs(x));
   switch (f) {
@@ -51,6 +64,8 @@ Truth truth(SimdFunction f, double x) {
     case SimdFunction::silu: return same(x * s);
     case SimdFunction::silu_derivative: return {s + x * s * logistic(-x), s + std::fabs(x) * s * logistic(-x)};
     case SimdFunction::tanh_derivative: return same(4 * e / ((1 + e) * (1 + e)));
+    case SimdFunction::gelu_tanh: return gelu_tanh(x);
+    case SimdFunction::gelu_tanh_derivative: return gelu_tanh_derivative(x);
   }
   return same(0);
 }
@@ -115,6 +130,8 @@ constexpr Promise promises[] = {
     {SimdFunction::silu, "silu", 3e38f, 3.5},
     {SimdFunction::silu_derivative, "silu_derivative", 1e30f, 5},
     {SimdFunction::tanh_derivative, "tanh_derivative", 3e38f, 4},
+    {SimdFunction::gelu_tanh, "gelu_tanh", 1e12f, 4},
+    {SimdFunction::gelu_tanh_derivative, "gelu_tanh_derivative", 1e12f, 5},
 };
 
 }  // namespace

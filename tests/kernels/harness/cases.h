@@ -11,6 +11,8 @@ inline const char* name_of(Activation activation) {
     case Activation::gelu: return "gelu";
     case Activation::silu: return "silu";
     case Activation::tanh: return "tanh";
+    case Activation::gelu_tanh: return "gelu_tanh";
+    case Activation::relu: return "relu";
   }
   return "";
 }

@@ -18,6 +18,8 @@ F apply(SimdFunction f, F x) {
     case SimdFunction::silu: return silu(x);
     case SimdFunction::silu_derivative: return silu_derivative(x);
     case SimdFunction::tanh_derivative: return tanh_derivative(x);
+    case SimdFunction::gelu_tanh: return gelu_tanh(x);
+    case SimdFunction::gelu_tanh_derivative: return gelu_tanh_derivative(x);
   }
   return x;
 }

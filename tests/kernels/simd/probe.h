@@ -16,7 +16,9 @@ enum class SimdFunction {
   gelu_derivative,
   silu,
   silu_derivative,
-  tanh_derivative
+  tanh_derivative,
+  gelu_tanh,
+  gelu_tanh_derivative
 };
 
 namespace cpu_v3 {
