@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace comera::exporting {
+namespace comera::io {
 
 // Names of tensors with ".weight" or ".bias". None: a llama model has no such tensor.
 std::optional<std::string> hugging_face_name(std::string_view gguf_name);
@@ -22,4 +22,4 @@ std::int64_t unpaired_row(std::int64_t row, std::int64_t head_rows);  // its pla
 bool is_query(std::string_view name);
 bool is_key(std::string_view name);
 
-}  // namespace comera::exporting
+}  // namespace comera::io

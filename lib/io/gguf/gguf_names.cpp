@@ -1,10 +1,10 @@
-#include "lib/export/gguf/gguf_names.h"
+#include "lib/io/gguf/gguf_names.h"
 
 #include <charconv>
 
 #include "lib/core/error.h"
 
-namespace comera::exporting {
+namespace comera::io {
 namespace {
 
 struct Name {
@@ -62,4 +62,4 @@ std::int64_t unpaired_row(std::int64_t row, std::int64_t head_rows) {
 bool is_query(std::string_view name) { return has_part(name, ".attn_q.", ".self_attn.q_proj."); }
 bool is_key(std::string_view name) { return has_part(name, ".attn_k.", ".self_attn.k_proj."); }
 
-}  // namespace comera::exporting
+}  // namespace comera::io
