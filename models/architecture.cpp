@@ -87,8 +87,10 @@ ModelSpec parse_config_json(const std::string& text, const std::string& name, co
 ModelSpec spec_from_folder(const std::string& folder) {
   const io::ModelFolder files(folder);
   io::describe(files);  // checks the chains by the rules of all readers before the model is built
-  ModelSpec spec =
-      parse_config_json(read_file(files.config_path(), io::largest_config), files.config_path(), names_in(files));
+  // The bytes of the file, because messages count them; a GGUF file has keys alone.
+  const std::string text =
+      files.is_gguf() ? io::json_text(files.config()) : read_file(files.config_path(), io::largest_config);
+  ModelSpec spec = parse_config_json(text, files.config_path(), names_in(files));
   if (auto* encoder = std::get_if<EncoderSpec>(&spec); encoder && encoder->task == Task::embed)
     encoder->sentence = read_sentence_rules(folder);
   return spec;

@@ -9,6 +9,7 @@
 #include "lib/report/weights/comparison.h"
 #include "tools/machine.h"
 #include "tools/program.h"
+#include "tools/stored_model.h"
 
 namespace comera::tools {
 
@@ -36,6 +37,7 @@ int evaluate_against(const OptionValues& values) {
   text.format = data::format_named(values.text("data-format"));
   if (values.has("tokenizer")) text.tokenizer = values.text("tokenizer");
   text.length = values.integer("seq");
+  text.adapter = adapter_of(values);
   const OpenMachine open = open_machine(values);
   const compress::Comparison comparison = compress::compare_models(open.machine, before, after, text);
   if (!comparison.left_out.empty())

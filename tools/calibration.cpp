@@ -2,7 +2,9 @@
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/io/gguf/gguf.h"
 #include "lib/train/train_options.h"
+#include "tools/stored_model.h"
 
 namespace comera::tools {
 
@@ -38,7 +40,7 @@ std::vector<Option> calibration_options() {
           {.name = "tokenizer",
            .type = OptionType::path,
            .group = group,
-           .help = "a tokenizer.json, vocab.txt, .model or a folder with one",
+           .help = "a tokenizer.json, vocab.txt, .model, GGUF file or a folder with one",
            .default_words = "the model's"}};
 }
 
@@ -46,7 +48,7 @@ std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& val
                                                          const std::string& model, const std::string& scratch,
                                                          std::int64_t tokens) {
   if (values.list("calibrate").empty()) return nullptr;
-  if (!is_folder(model))
+  if (!is_folder(model) && !io::is_gguf_file(model))
     fail_input("[{}] {}: is no folder; --calibrate runs the model, which needs its config.json", values.table().verb(),
                model);
   compress::CalibrationSettings settings;
@@ -58,6 +60,7 @@ std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& val
   settings.format = data::format_named(values.text("data-format"));
   settings.length = values.integer("calibrate-length");
   settings.scratch = scratch;
+  if (values.table().find("adapter")) settings.adapter = adapter_of(values);
   return compress::calibrate(machine, settings);
 }
 
@@ -70,6 +73,7 @@ compress::ComparisonText comparison_text(const OptionValues& values) {
   text.length = values.integer("calibrate-length");
   text.columns = values.list("text");
   text.format = data::format_named(values.text("data-format"));
+  text.adapter = adapter_of(values);
   return text;
 }
 

@@ -1,11 +1,13 @@
 #include "tools/export_gguf.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
-#include "lib/export/gguf/folder_of_gguf.h"
+#include "lib/export/dense_folder.h"
 #include "lib/export/gguf/gguf_file.h"
+#include "lib/io/gguf/gguf.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/output/json.h"
 #include "models/architecture.h"
@@ -21,19 +23,26 @@ report::Json document(const OptionValues& values) {
   return json;
 }
 
-void print_folder(const OptionValues& values, const exporting::GgufFolder& made) {
-  if (!made.without_tokenizer.empty()) log_warning("[export] the folder has no tokenizer: {}", made.without_tokenizer);
+std::int64_t quantised_in(const io::GgufFile& file) {
+  return std::count_if(file.tensors().begin(), file.tensors().end(),
+                       [](const io::GgufTensor& tensor) { return io::is_quantised(tensor.type); });
+}
+
+void print_folder(const OptionValues& values, const exporting::DenseFolder& made) {
+  const io::GgufFile file(values.positionals()[0]);
+  const std::int64_t quantised = quantised_in(file);
   if (values.flag("json")) {
     report::Json json = document(values);
     json["bytes"] = made.bytes;
-    json["bytes_source"] = made.bytes_source;
-    json["quantised"] = made.quantised;
-    json["tokenizer"] = made.without_tokenizer.empty();
+    json["bytes_source"] = file.bytes();
+    json["quantised"] = quantised;
+    if (!values.flag("dry-run"))
+      json["tokenizer"] = std::find(made.copied.begin(), made.copied.end(), "tokenizer.json") != made.copied.end();
     return print_out(report::dump(json) + "\n");
   }
   print_out(report::wrap_for_stdout(fmt::format("{}  safetensors  {} quantised tensors in fp32  {}, the source {}\n",
-                                                values.text("output"), made.quantised, format_bytes(made.bytes),
-                                                format_bytes(made.bytes_source))));
+                                                values.text("output"), quantised, format_bytes(made.bytes),
+                                                format_bytes(file.bytes()))));
 }
 
 // "layers.0.q_proj and 41 more".
@@ -73,29 +82,25 @@ void print_file(const OptionValues& values, const exporting::GgufWrote& wrote) {
 }  // namespace
 
 void refuse_onnx_words(const OptionValues& values, const exporting::Target& target) {
+  const std::string& to = values.text("to");
   if (values.given("form") && values.text("form") != "dense")
-    fail_input("[export] --to safetensors writes dense weights; use --form dense, or copy {} itself to keep its {}",
+    fail_input("[export] --to {} writes dense weights; use --form dense, or copy {} itself to keep its {}", to,
                values.positionals()[0], values.text("form"));
   for (const char* name : {"opset", "dtype", "quantized", "with-past"})
-    if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to safetensors", name);
+    if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to {}", name, to);
   if (target.is_file())
-    fail_input("[export] {}: --to safetensors writes a folder; use a name without {}", target.path,
+    fail_input("[export] {}: --to {} writes a folder; use a name without {}", target.path, to,
                target.is_onnx() ? ".onnx" : ".gguf");
 }
 
-int export_from_gguf(const OptionValues& values, const exporting::Target& target) {
-  const std::string& source = values.positionals()[0];
-  if (values.text("to") != "safetensors")
-    fail_input("[export] {}: is a GGUF file; make a folder of it first: comera export {} -o DIR --to safetensors",
-               source, source);
+int export_from_gguf(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
   refuse_onnx_words(values, target);
-  const io::GgufFile file(source);
   if (values.flag("dry-run")) {
-    print_folder(values, exporting::plan_gguf_folder(file));
+    print_folder(values, exporting::plan_dense_folder(folder));
     return 0;
   }
   exporting::check_target(target);
-  print_folder(values, exporting::write_gguf_folder(file, target));
+  print_folder(values, exporting::write_dense_folder(folder, target));
   return 0;
 }
 

@@ -10,7 +10,7 @@ namespace comera::tools {
 void refuse_onnx_words(const OptionValues& values, const exporting::Target& target);
 
 // A GGUF file becomes a Hugging Face folder.
-int export_from_gguf(const OptionValues& values, const exporting::Target& target);
+int export_from_gguf(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target);
 // A model folder becomes a GGUF file.
 int export_to_gguf(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target);
 

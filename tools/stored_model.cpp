@@ -71,6 +71,18 @@ std::vector<Option> line_options() {
   return options;
 }
 
+Option adapter_option() {
+  return {.name = "adapter",
+          .type = OptionType::path,
+          .group = "Model",
+          .help = "a LoRA adapter of PEFT, which is merged into the dense weights of MODEL while they are read",
+          .metavar = "DIR",
+          .result_relevant = true,
+          .files = FileUse::read};
+}
+
+std::string adapter_of(const OptionValues& values) { return values.has("adapter") ? values.text("adapter") : ""; }
+
 std::vector<Option> reading_options() {
   std::vector<Option> options = line_options();
   options.insert(options.begin(),
@@ -127,7 +139,7 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
                                                    engine::EngineOptions{});
   engine::check_weights(folder, stored.engine->model());
   stored.engine->allocate();
-  engine::load_weights(folder, stored.engine->weights());
+  engine::load_weights(folder, stored.engine->weights(), {.fresh = {}, .may_miss = {}, .adapter = adapter_of(values)});
   stored.engine->weights_changed();
   return stored;
 }

@@ -18,6 +18,9 @@ struct StoredModel {
 // Options of pretrain that describe data, for verbs that only read it: --text, --data-format, --label, --tokenizer,
 // --case, --seq, --batch, --document-end. reading_options() adds --data.
 std::vector<Option> line_options();
+// --adapter, and its folder; "" if it is not given.
+Option adapter_option();
+std::string adapter_of(const OptionValues& values);
 std::vector<Option> reading_options();
 
 // `values` has machine_options(), precision_options() and line_options(). If the folder has a recipe.toml, --text,

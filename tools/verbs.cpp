@@ -10,6 +10,7 @@ std::span<const Verb> verbs() {
       {"evaluate", evaluate_table, run_evaluate, "evaluating"},
       {"predict", predict_table, run_predict, ""},
       {"export", export_table, run_export, "exporting"},
+      {"extract", extract_table, run_extract, "extracting"},
       {"inspect", inspect_table, run_inspect, "inspecting"},
       {"bench", bench_table, run_bench, "timing"},
       {"tokenizer train", tokenizer_train_table, run_tokenizer_train, "training a tokenizer"},

@@ -17,6 +17,8 @@ OptionTable predict_table();
 int run_predict(const OptionValues& values);
 OptionTable export_table();
 int run_export(const OptionValues& values);
+OptionTable extract_table();
+int run_extract(const OptionValues& values);
 OptionTable bench_table();
 int run_bench(const OptionValues& values);
 OptionTable inspect_table();

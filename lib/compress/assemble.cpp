@@ -85,8 +85,9 @@ void check_finite(std::span<const std::byte> bytes, const io::StoredTensor& tens
 }
 
 // Copies a tensor in pieces and releases the mapped memory of each piece after it is read.
-void copy(const io::SafetensorsFile& file, const io::StoredTensor& tensor, io::TensorSink& sink) {
-  const auto bytes = file.bytes(tensor);
+void copy(const io::WeightFile& file, const io::StoredTensor& tensor, io::TensorSink& sink) {
+  const io::StoredBytes stored = file.bytes(tensor);
+  const std::span<const std::byte> bytes = stored.span();
   constexpr std::size_t piece = std::size_t{32} << 20;  // a multiple of every element's size
   for (std::size_t at = 0; at < bytes.size(); at += piece) {
     check_stop();

@@ -30,6 +30,7 @@ enum class MadeFor : std::uint8_t { any, gguf, onnx };
 
 struct Settings {
   std::string model, output;
+  std::string adapter = {};  // a PEFT LoRA folder that is merged into the model; "": none
   MadeFor made_for = MadeFor::any;
   Goal goal;
   PlannedForm form = PlannedForm::automatic;

@@ -58,7 +58,7 @@ Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique
     : settings_(std::move(settings)),
       pool_(pool),
       moments_(std::move(moments)),
-      folder_(settings_.model),
+      folder_(settings_.model, settings_.adapter),
       weights_files_(folder_, calibration()) {
   check_input();
   jobs_ = find_jobs(folder_, settings_.choice);

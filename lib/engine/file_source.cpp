@@ -18,7 +18,8 @@ bool is_buffer(const std::string& name) {
 
 }  // namespace
 
-FileSource::FileSource(const std::string& path, const LoadOptions& options) : folder_(path), options_(options) {
+FileSource::FileSource(const std::string& path, const LoadOptions& options)
+    : folder_(path, options.adapter), options_(options) {
   const auto block = io::parse_comera_block(folder_.config(), folder_.config_path());
   if (!block) return;
   for (const io::ChainSpec& chain : block->chains) {
@@ -67,7 +68,7 @@ const FileSource::Entry* FileSource::find(const std::string& name, const std::ve
 const FileSource::Entry& FileSource::require(const std::string& name, const std::vector<std::string>& aliases) const {
   const Entry* found = find(name, aliases);
   if (!found)
-    fail_input("{}: tensor {} is missing; the file belongs to another model", folder_.files().front().path(),
+    fail_input("{}: tensor {} is missing; the file belongs to another model", folder_.files().front()->path(),
                file_name(name));
   return *found;
 }

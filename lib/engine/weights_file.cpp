@@ -113,9 +113,11 @@ void put(const Machine& machine, const Parameter& parameter, const io::TensorToW
 }
 
 // Returns a tensor's bytes in the orientation of the file, as element type `dtype`.
-std::vector<std::byte> bytes_as(const io::SafetensorsFile& file, const io::StoredTensor& stored, DType dtype) {
-  const std::span<const std::byte> raw = file.bytes(stored);
-  if (stored.type == stored_type(dtype)) return {raw.begin(), raw.end()};
+std::vector<std::byte> bytes_as(const io::WeightFile& file, const io::StoredTensor& stored, DType dtype) {
+  if (stored.type == stored_type(dtype)) {
+    const io::StoredBytes raw = file.bytes(stored);
+    return {raw.begin(), raw.end()};
+  }
   std::vector<float> floats(static_cast<std::size_t>(stored.elements()));
   file.read_floats(stored, floats);
   std::vector<std::byte> bytes(floats.size() * size_of(dtype));
@@ -179,7 +181,7 @@ void read_numbers(const FileSource& source, const io::ModelFolder::Entry& entry,
 void get(const Machine& machine, const FileSource& source, const io::ModelFolder::Entry& entry, const Tensor& tensor,
          bool transposed) {
   const io::StoredTensor* stored = &entry.tensor;
-  const io::SafetensorsFile& file = source.folder().file_of(entry);
+  const io::WeightFile& file = source.folder().file_of(entry);
   const io::FileShape wanted = file_shape(tensor.shape, transposed);
   require_shape(source, entry, tensor.dtype, wanted);
   const bool grid = expanded(source, entry, tensor.dtype) != nullptr;
@@ -315,10 +317,12 @@ std::vector<std::string> load_weights(const std::string& path, Weights& weights,
 struct StoredWeights::Opened {
   LoadOptions options;
   FileSource source;
-  explicit Opened(const std::string& path) : source(path, options) {}
+  Opened(const std::string& path, const std::string& adapter)
+      : options{.fresh = {}, .may_miss = {}, .adapter = adapter}, source(path, options) {}
 };
 
-StoredWeights::StoredWeights(const std::string& path) : opened_(std::make_unique<Opened>(path)) {}
+StoredWeights::StoredWeights(const std::string& path, const std::string& adapter)
+    : opened_(std::make_unique<Opened>(path, adapter)) {}
 StoredWeights::~StoredWeights() = default;
 
 void StoredWeights::read(const Parameter& parameter, std::span<float> numbers) const {
@@ -346,7 +350,7 @@ void check_weights(const std::string& path, const Model& model, const LoadOption
     if (!found && options.may_miss && options.may_miss(parameter)) continue;
     if (!found)
       fail_input("{}: tensor {} is missing; the file belongs to another model ({})",
-                 source.folder().files().front().path(), source.file_name(parameter.name), claim(parameter));
+                 source.folder().files().front()->path(), source.file_name(parameter.name), claim(parameter));
     const io::FileShape wanted = file_shape(parameter.shape, parameter.transposed_in_file);
     const io::ChainSpec* grid = expanded(source, *found, parameter.value.dtype);
     if (grid && grid->shape == wanted) continue;

@@ -33,6 +33,7 @@ struct LoadOptions {
   std::function<bool(const Parameter&)> may_miss;  // keeps its value if the file lacks it
   // Names that begin with model_prefix are looked up in the file with file_prefix instead.
   std::string model_prefix = {}, file_prefix = {};
+  std::string adapter = {};  // a PEFT LoRA folder that is merged into the dense weights; "": none
 };
 // Returns the names of the parameters that kept their values.
 std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options = {});
@@ -40,7 +41,7 @@ std::vector<std::string> load_weights(const std::string& path, Weights& weights,
 // A model's file, read parameter by parameter. The contents are not kept in memory.
 class StoredWeights {
  public:
-  explicit StoredWeights(const std::string& path);  // as load_weights()
+  explicit StoredWeights(const std::string& path, const std::string& adapter = "");  // as load_weights()
   ~StoredWeights();
   // In the orientation of memory. Throws InputError as load_weights() does.
   void read(const Parameter& parameter, std::span<float> numbers) const;

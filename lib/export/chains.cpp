@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "lib/core/error.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/io/chain_parts.h"
 
@@ -55,7 +56,9 @@ std::span<const std::byte> WeightReader::base_bytes(const io::ChainSpec& spec) c
   io::read_base(folder_, spec);  // checks them
   count(spec.base_name());
   const io::ModelFolder::Entry& entry = *folder_.find(spec.base_name());
-  return folder_.file_of(entry).bytes(entry.tensor);
+  const io::StoredBytes bytes = folder_.file_of(entry).bytes(entry.tensor);
+  COMERA_CHECK(bytes.is_mapped());  // bytes of grids are never made on request
+  return bytes.span();
 }
 
 StoredChain WeightReader::chain(const io::ChainSpec& spec) const {

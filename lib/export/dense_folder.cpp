@@ -7,6 +7,7 @@
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/export/chains.h"
+#include "lib/export/corrections.h"
 #include "lib/io/chain_parts.h"
 
 namespace comera::exporting {
@@ -63,7 +64,8 @@ DenseFolder plan_dense_folder(const io::ModelFolder& folder) {
           {}};
 }
 
-DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check) {
+DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check,
+                               const BaseAlone& base_alone) {
   const WeightReader weights(folder);
   const auto shards = sharded(tensors_of(folder, weights));
   DenseFolder result{io::weights_bytes(shards, folder_metadata()),
@@ -86,7 +88,9 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& targ
       const auto bytes = folder.file_of(*entry).bytes(entry->tensor);
       return sink.bytes(bytes.data(), bytes.size());
     }
-    sink.floats(weights.as_stored(*chains.at(tensor.name)).values);
+    const io::ChainSpec& chain = *chains.at(tensor.name);
+    const bool alone = base_alone && base_alone(chain);
+    sink.floats((alone ? base_as_stored(folder, chain) : weights.as_stored(chain)).values);
   });
   io::CopiedFiles others = io::copy_side_files(folder.path(), making.temporary(), io::CopyLayout::same);
   write_file_atomic(join_path(place, "config.json"), dense_config(folder));

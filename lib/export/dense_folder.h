@@ -22,7 +22,10 @@ DenseFolder plan_dense_folder(const io::ModelFolder& folder);
 // the folder has shards, shards of at most 5 GB are written as Hugging Face does. Memory holds at most one weight. The
 // folder appears atomically: `check` runs on the finished folder before it gets its final name.
 using CheckFolder = std::function<void(const std::string& folder)>;
-DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check = {});
+// `base_alone`: weights on grids that are written without their corrections.
+using BaseAlone = std::function<bool(const io::ChainSpec& chain)>;
+DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check = {},
+                               const BaseAlone& base_alone = {});
 
 // Tensors in shards of at most 5 GB, as Hugging Face writes them, and the metadata of each shard.
 std::vector<std::vector<io::TensorToWrite>> sharded(const std::vector<io::TensorToWrite>& tensors);

@@ -96,12 +96,12 @@ double coarseness(const io::ModelFolder& folder, const io::ComeraBlock& block) {
   return coarser;
 }
 
-std::unique_ptr<engine::Engine> open_dense(const std::string& folder, const models::ModelSpec& spec,
-                                           const plan::Machine& machine) {
+std::unique_ptr<engine::Engine> open_dense(const std::string& folder, const std::string& adapter,
+                                           const models::ModelSpec& spec, const plan::Machine& machine) {
   auto engine = std::make_unique<engine::Engine>(machine, models::factory_of(spec, machine.dtype),
                                                  engine::EngineOptions{.fetch_hidden = true});
   engine->allocate();
-  engine::load_weights(folder, engine->weights());
+  engine::load_weights(folder, engine->weights(), {.fresh = {}, .may_miss = {}, .adapter = adapter});
   engine->weights_changed();
   return engine;
 }
@@ -146,7 +146,7 @@ void check_target(const Target& target) {
 }
 
 Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source,
-                              const models::ModelSpec& spec, engine::Engine& engine) {
+                              const models::ModelSpec& spec, engine::Engine& engine, const std::string& adapter) {
   const models::ModelSpec dense_spec = models::spec_from_folder(dense);
   const models::Spec& common = models::common(dense_spec);
   const plan::Machine exact{&kernels::reference_backend(), DType::f64, nullptr};
@@ -155,7 +155,7 @@ Difference check_dense_folder(const std::string& dense, const std::string& outpu
   const std::vector<RandomTokens> samples = sample_tokens(spec);
   TaskProgress task("checking the folder on samples", 3 * std::ssize(samples));
   const auto answers = [&](const plan::Machine& machine) {
-    const auto opened = open_dense(dense, dense_spec, machine);
+    const auto opened = open_dense(dense, adapter, dense_spec, machine);
     products = std::ranges::count_if(opened->model().parameters().all(),
                                      [](const auto& parameter) { return parameter.shape.dims() == 2; });
     std::vector<std::vector<double>> all;

@@ -53,9 +53,10 @@ std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::Mo
                                  const ExportOptions& options, const std::vector<io::ChainSpec>& chains);
 
 // Runs the dense folder that was exported from `source` and compares it with `engine`, which has the weights of the
-// source. RunError if they differ by more than rounding; the message names `output`.
+// source. `adapter`: a LoRA folder that is merged into the dense one. RunError if they differ by more than rounding;
+// the message names `output`.
 Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source,
-                              const models::ModelSpec& spec, engine::Engine& engine);
+                              const models::ModelSpec& spec, engine::Engine& engine, const std::string& adapter = "");
 
 // Writes the graph, reads it back, runs it and `engine` (with the weights of the same folder), and keeps the graph if
 // both agree. RunError if they do not agree; then nothing is left on the disk.

@@ -173,7 +173,7 @@ std::vector<TensorForm> describe(const GgufFile& file) {
 
 std::vector<TensorForm> describe(const ModelFolder& folder) {
   const auto block = parse_comera_block(folder.config(), folder.config_path());
-  const std::string& place = folder.files().size() == 1 ? folder.files().front().path() : folder.path();
+  const std::string& place = folder.files().size() == 1 ? folder.files().front()->path() : folder.path();
   return describe(folder.entries(), block.value_or(ComeraBlock{}), place);
 }
 

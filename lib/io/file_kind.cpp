@@ -104,6 +104,7 @@ void require_model_folder(std::string_view where, const std::string& path) {
   if (!path_exists(path))
     fail_input("{} {}: no such folder; name a model folder or a run folder{}", where, path, hub_hint(path));
   const FileKind* kind = kind_of_file(path);
+  if (kind && kind->is_gguf()) return;
   if (kind) fail_input("{} {}: is {}, no folder; {}", where, path, kind->name, kind->advice);
   fail_input("{} {}: is no folder; name a model folder or a run folder", where, path);
 }

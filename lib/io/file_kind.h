@@ -18,7 +18,8 @@ const FileKind* kind_of(std::string_view start);
 // The same for a file; null also if it cannot be read.
 const FileKind* kind_of_file(const std::string& path);
 
-// InputError unless `path` is a folder. `where` starts the message ("[finetune]", "[finetune] --teacher").
+// InputError unless `path` is a folder or a GGUF file. `where` starts the message ("[finetune]", "[finetune]
+// --teacher").
 void require_model_folder(std::string_view where, const std::string& path);
 
 }  // namespace comera::io

@@ -7,8 +7,10 @@
 #include "lib/core/error.h"
 #include "lib/core/hub_hint.h"
 #include "lib/core/terminal/log.h"
+#include "lib/io/adapter/lora.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/foreign_weights.h"
+#include "lib/io/gguf/gguf_model.h"
 #include "lib/io/json_file.h"
 #include "lib/io/modules.h"
 
@@ -51,49 +53,68 @@ ModelFolder::ModelFolder(ModelFolder&&) noexcept = default;
 ModelFolder& ModelFolder::operator=(ModelFolder&&) noexcept = default;
 ModelFolder::~ModelFolder() = default;
 
-ModelFolder::ModelFolder(std::string path) : path_(std::move(path)), config_(std::make_unique<Json>(Json::object())) {
+ModelFolder::ModelFolder(std::string path, const std::string& adapter)
+    : path_(std::move(path)), adapter_(adapter), config_(std::make_unique<Json>(Json::object())) {
   if (!path_exists(path_)) fail_input("{}: no such file or folder; check the path{}", path_, hub_hint(path_));
-  if (!is_folder(path_)) {
-    if (is_pickled(path_))
-      fail_input(
-          "{}: pickled weights are not read, because opening them can run any code; save the model as safetensors "
-          "first",
-          path_);
-    files_.emplace_back(path_);
-    for (const StoredTensor& tensor : files_[0].tensors()) entries_.push_back({tensor, 0});
-    path_ = parent_path(path_);
-    sort_entries();
-    return;
-  }
+  is_folder(path_) ? open_folder() : open_file();
+  sort_entries();
+  if (!adapter.empty()) merge(adapter);
+}
+
+void ModelFolder::open_folder() {
   place_ = transformer_place(path_);
   const std::string place = place_in(path_);
   if (path_exists(config_path())) *config_ = read_config(config_path());
   if (path_exists(join_path(place, single_name))) {
-    open_single(single_name);
+    add_file(std::make_unique<SafetensorsFile>(join_path(place, single_name)));
   } else if (path_exists(join_path(place, index_name))) {
     open_shards(index_name);
   } else {
     fail_no_weights(place);
   }
-  sort_entries();
 }
 
 bool ModelFolder::has_config() const { return !config_->empty(); }
 const Json& ModelFolder::config() const { return *config_; }
 
-void ModelFolder::open_single(const std::string& name) {
-  files_.emplace_back(join_path(place_in(path_), name));
-  for (const StoredTensor& tensor : files_[0].tensors()) entries_.push_back({tensor, 0});
+void ModelFolder::open_file() {
+  if (is_pickled(path_))
+    fail_input(
+        "{}: pickled weights are not read, because opening them can run any code; save the model as safetensors first",
+        path_);
+  gguf_ = is_gguf_file(path_);
+  if (gguf_) {
+    auto file = std::make_shared<const GgufFile>(path_);
+    *config_ = gguf_config(*file);
+    add_file(std::make_unique<GgufWeights>(std::move(file)));
+  } else {
+    add_file(std::make_unique<SafetensorsFile>(path_));
+    path_ = parent_path(path_);
+  }
+}
+
+void ModelFolder::merge(const std::string& adapter) {
+  const auto lora = std::make_shared<const LoraAdapter>(adapter, *this);
+  for (auto& file : files_) file = std::make_unique<AdaptedWeights>(std::move(file), lora);
+}
+
+void ModelFolder::add_file(std::unique_ptr<const WeightFile> file) {
+  for (const StoredTensor& tensor : file->tensors()) entries_.push_back({tensor, static_cast<int>(files_.size())});
+  files_.push_back(std::move(file));
 }
 
 void ModelFolder::open_shards(const std::string& name) {
   const std::string index_path = join_path(place_in(path_), name);
   std::map<std::string, int> numbers;
+  std::vector<const SafetensorsFile*> shards;
   for (const auto& [tensor_name, file_name] : parse_index(read_file(index_path, largest_index), index_path)) {
     const auto [found, fresh] = numbers.emplace(file_name, static_cast<int>(files_.size()));
-    if (fresh) files_.emplace_back(join_path(place_in(path_), file_name));
-    const SafetensorsFile& file = files_[static_cast<std::size_t>(found->second)];
-    const StoredTensor* tensor = file.find(tensor_name);
+    if (fresh) {
+      auto shard = std::make_unique<SafetensorsFile>(join_path(place_in(path_), file_name));
+      shards.push_back(shard.get());
+      files_.push_back(std::move(shard));
+    }
+    const StoredTensor* tensor = shards[static_cast<std::size_t>(found->second)]->find(tensor_name);
     if (!tensor)
       fail_input("{}: tensor {} is not in {}, where the index looks for it; fetch the folder again", index_path,
                  printable(tensor_name), file_name);
@@ -117,7 +138,7 @@ const ModelFolder::Entry* ModelFolder::find(std::string_view name) const {
 void ModelFolder::read_floats(std::string_view name, const FileShape& shape, std::span<float> out) const {
   const Entry* entry = find(name);
   if (!entry) fail_input("{}: has no tensor {}; is it a model of another architecture?", path_, printable(name));
-  const SafetensorsFile& file = file_of(*entry);
+  const WeightFile& file = file_of(*entry);
   if (entry->tensor.shape != shape)
     fail_input("{}: tensor {}: expected {}, found {}; does config.json belong to these weights?", file.path(),
                printable(name), to_string(shape), to_string(entry->tensor.shape));
@@ -133,7 +154,7 @@ std::vector<float> ModelFolder::read_floats(std::string_view name, const FileSha
 
 std::uint64_t ModelFolder::bytes() const {
   std::uint64_t total = 0;
-  for (const SafetensorsFile& file : files_) total += file_size(file.path());
+  for (const auto& file : files_) total += file->file_bytes();
   return total;
 }
 

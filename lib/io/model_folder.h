@@ -1,4 +1,5 @@
-// Hugging Face model folders: config.json, model.safetensors or its shards with an index, and side files.
+// Hugging Face model folders: config.json, model.safetensors or its shards with an index, and side files. A GGUF file
+// of llama.cpp is read as the folder that `export --to safetensors` would make of it.
 #pragma once
 
 #include <memory>
@@ -14,9 +15,10 @@ namespace comera::io {
 // An open model. Weights are read only on request.
 class ModelFolder {
  public:
-  // Opens a folder or a single .safetensors file (which has no config). InputError if there is nothing at `path`, if
-  // all weights are pickled or in a foreign format, or if the index names missing tensors or files.
-  explicit ModelFolder(std::string path);
+  // Opens a folder, a GGUF file, or a single .safetensors file (which has no config). InputError if there is nothing at
+  // `path`, if all weights are pickled or in a foreign format, or if the index names missing tensors or files.
+  // `adapter`: a PEFT LoRA folder that is merged into the dense weights while they are read (adapter/lora.h); "": none.
+  explicit ModelFolder(std::string path, const std::string& adapter = "");
   ModelFolder(ModelFolder&&) noexcept;
   ModelFolder& operator=(ModelFolder&&) noexcept;
   ~ModelFolder();
@@ -26,19 +28,22 @@ class ModelFolder {
   const std::string& place() const { return place_; }
   // The folder for config.json and weights in `root`, in the layout of this folder.
   std::string place_in(const std::string& root) const { return place_.empty() ? root : join_path(root, place_); }
+  const std::string& adapter() const { return adapter_; }
+  bool is_gguf() const { return gguf_; }
   bool has_config() const;
   const Json& config() const;  // an empty object if there is no config.json
-  std::string config_path() const { return join_path(place_in(path_), "config.json"); }
-  const Metadata& metadata() const { return files_.front().metadata(); }
+  // For messages; the path of a GGUF file is its own.
+  std::string config_path() const { return gguf_ ? path_ : join_path(place_in(path_), "config.json"); }
+  const Metadata& metadata() const { return files_.front()->metadata(); }
 
   struct Entry {
     StoredTensor tensor;
     int file = 0;  // index into files()
   };
   const std::vector<Entry>& entries() const { return entries_; }  // by name; numbers in names sort by value
-  const std::vector<SafetensorsFile>& files() const { return files_; }
+  const std::vector<std::unique_ptr<const WeightFile>>& files() const { return files_; }
   const Entry* find(std::string_view name) const;  // null if there is none
-  const SafetensorsFile& file_of(const Entry& entry) const { return files_[static_cast<std::size_t>(entry.file)]; }
+  const WeightFile& file_of(const Entry& entry) const { return *files_[static_cast<std::size_t>(entry.file)]; }
 
   // Reads a stored tensor as float. InputError if it is missing, has another shape or is not floating.
   std::vector<float> read_floats(std::string_view name, const FileShape& shape) const;
@@ -47,13 +52,17 @@ class ModelFolder {
   std::uint64_t bytes() const;  // size of all weight files
 
  private:
-  void open_single(const std::string& name);
+  void open_folder();
+  void open_file();
+  void add_file(std::unique_ptr<const WeightFile> file);  // with all its tensors
   void open_shards(const std::string& index_name);
   void sort_entries();
+  void merge(const std::string& adapter);
 
-  std::string path_, place_;
+  std::string path_, place_, adapter_;
+  bool gguf_ = false;
   std::unique_ptr<Json> config_;
-  std::vector<SafetensorsFile> files_;
+  std::vector<std::unique_ptr<const WeightFile>> files_;
   std::vector<Entry> entries_;
 };
 
@@ -66,7 +75,8 @@ bool natural_less(std::string_view a, std::string_view b);
 // The place of the transformer in a copy: the same as in the original, or the top folder.
 enum class CopyLayout { same, on_top };
 
-// Copies the side files of a model folder (tokenizer files, licence, other modules, ...), including sub-folders.
+// Copies the side files of a model folder (tokenizer files, licence, other modules, ...), including sub-folders. Writes
+// the tokenizer of a GGUF file, or a warning that it cannot be read.
 // `copied` lists the copied files; `left_out` lists files that contain weights in another format.
 struct CopiedFiles {
   std::vector<std::string> copied, left_out;  // names relative to the original folder

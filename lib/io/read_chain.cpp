@@ -92,7 +92,8 @@ tt::FloatMatrix read_base(const ModelFolder& folder, const ChainSpec& spec) {
   if (!entry || entry->tensor.type != StoredType::U8 || entry->tensor.shape != FileShape{spec.base_lines(), bytes})
     fail_input("{}: tensor {} must be U8 {}, as config.json describes it", folder.path(), spec.base_name(),
                to_string({spec.base_lines(), bytes}));
-  const std::span<const std::byte> all = folder.file_of(*entry).bytes(entry->tensor);
+  const StoredBytes stored = folder.file_of(*entry).bytes(entry->tensor);
+  const std::span<const std::byte> all = stored.span();
   tt::FloatMatrix matrix(spec.rows(), spec.columns());
   std::vector<float> line(static_cast<std::size_t>(spec.base_numbers()));
   for (std::int64_t l = 0; l < spec.base_lines(); ++l) {

@@ -1,11 +1,7 @@
 #include "lib/io/safetensors.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -26,26 +22,6 @@ constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the refer
 constexpr std::int64_t most_elements = std::int64_t{1} << 60;
 constexpr std::size_t longest_name = 4096;
 
-struct TypeInfo {
-  const char* name;
-  std::size_t size;
-};
-constexpr std::array<TypeInfo, 15> types{{{"F64", 8},
-                                          {"F32", 4},
-                                          {"F16", 2},
-                                          {"BF16", 2},
-                                          {"I64", 8},
-                                          {"I32", 4},
-                                          {"I16", 2},
-                                          {"I8", 1},
-                                          {"U64", 8},
-                                          {"U32", 4},
-                                          {"U16", 2},
-                                          {"U8", 1},
-                                          {"BOOL", 1},
-                                          {"F8_E4M3", 1},
-                                          {"F8_E5M2", 1}}};
-
 // The start of a message about one tensor.
 std::string place(const std::string& file, const std::string& tensor) {
   return fmt::format("{}: tensor {}", file, printable(tensor));
@@ -60,8 +36,7 @@ void check_name(const std::string& name, const std::string& file) {
 
 StoredType type_from(const Json& json, const std::string& where) {
   const std::string name = json.is_string() ? json.get<std::string>() : json.dump();
-  for (std::size_t i = 0; i < types.size(); ++i)
-    if (name == types[i].name) return static_cast<StoredType>(i);
+  if (const std::optional<StoredType> type = stored_type_named(name)) return *type;
   fail_input("{}: unknown dtype '{}'; convert it to F32, F16 or BF16", where, printable(name.substr(0, 64)));
 }
 
@@ -180,21 +155,6 @@ void check_lists(std::string_view json, const std::string& file) {
 
 }  // namespace
 
-const char* name_of(StoredType type) { return types[static_cast<std::size_t>(type)].name; }
-std::size_t size_of(StoredType type) { return types[static_cast<std::size_t>(type)].size; }
-bool is_floating(StoredType type) { return type <= StoredType::BF16; }
-
-std::int64_t elements_of(const FileShape& shape) {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : shape) {
-    if (size == 0) return 0;
-    elements *= size;
-  }
-  return elements;
-}
-
-std::string to_string(const FileShape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 SafetensorsHeader parse_safetensors(std::string_view start, std::uint64_t file_bytes, const std::string& file_name) {
   const std::uint64_t length = header_length(start, file_bytes, file_name);
   check_lists(start.substr(8, length), file_name);
@@ -232,43 +192,17 @@ const StoredTensor* SafetensorsFile::find(std::string_view name) const {
   return found != by_name_.end() && tensors()[*found].name == name ? &tensors()[*found] : nullptr;
 }
 
-std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) const {
+std::span<const std::byte> SafetensorsFile::mapped(const StoredTensor& tensor) const {
   return file_.bytes().subspan(header_.data_begin + tensor.begin, tensor.bytes());
 }
 
-void SafetensorsFile::require_floating(const StoredTensor& tensor) const {
-  if (!is_floating(tensor.type))
-    fail_input("{}: {} cannot be read as float; convert it to F32, F16 or BF16", place(path_, tensor.name),
-               name_of(tensor.type));
-}
-
-void SafetensorsFile::read_floats(const StoredTensor& tensor, std::span<float> out) const {
-  require_floating(tensor);
-  to_floats(tensor.type, bytes(tensor), out);
+void SafetensorsFile::read_strip(const StoredTensor& tensor, std::int64_t first, std::span<float> out) const {
+  const std::int64_t columns = tensor.columns();
+  to_floats(tensor.type,
+            mapped(tensor).subspan(static_cast<std::size_t>(first * columns) * size_of(tensor.type),
+                                   out.size() * size_of(tensor.type)),
+            out);
   require_whole_range(file_.bytes().data());
-}
-
-void SafetensorsFile::read_rows(const StoredTensor& tensor, const TakeRows& take) const {
-  constexpr std::int64_t strip = 64;
-  require_floating(tensor);
-  if (tensor.elements() == 0) return;
-  const std::int64_t rows = tensor.shape.size() < 2 ? 1 : tensor.shape[0], columns = tensor.elements() / rows;
-  const std::size_t row_bytes = static_cast<std::size_t>(columns) * size_of(tensor.type);
-  std::vector<float> values(static_cast<std::size_t>(std::min(strip, rows) * columns));
-  for (std::int64_t first = 0; first < rows; first += strip) {
-    const std::int64_t count = std::min(strip, rows - first);
-    const std::span<float> part = std::span(values).first(static_cast<std::size_t>(count * columns));
-    to_floats(
-        tensor.type,
-        bytes(tensor).subspan(static_cast<std::size_t>(first) * row_bytes, static_cast<std::size_t>(count) * row_bytes),
-        part);
-    for (std::size_t i = 0; i < part.size(); ++i)
-      if (!std::isfinite(part[i]))
-        fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one",
-                   path_, printable(tensor.name), static_cast<std::size_t>(first * columns) + i, part[i]);
-    require_whole_range(file_.bytes().data());
-    take(first, part);
-  }
 }
 
 std::vector<float> SafetensorsFile::read_floats(std::string_view name) const {

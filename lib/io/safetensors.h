@@ -12,46 +12,9 @@
 #include <vector>
 
 #include "lib/core/files/file.h"
+#include "lib/io/weight_file.h"
 
 namespace comera::io {
-
-enum class StoredType : std::uint8_t {
-  F64,
-  F32,
-  F16,
-  BF16,
-  I64,
-  I32,
-  I16,
-  I8,
-  U64,
-  U32,
-  U16,
-  U8,
-  BOOL,
-  F8_E4M3,
-  F8_E5M2
-};
-
-const char* name_of(StoredType type);  // spelling in the file
-std::size_t size_of(StoredType type);  // bytes
-bool is_floating(StoredType type);     // read_floats() and the writer convert these types: F64, F32, F16, BF16
-
-using FileShape = std::vector<std::int64_t>;
-std::int64_t elements_of(const FileShape& shape);
-std::string to_string(const FileShape& shape);  // "[768, 3072]"
-
-struct StoredTensor {
-  std::string name;
-  StoredType type = StoredType::F32;
-  FileShape shape;
-  std::uint64_t begin = 0, end = 0;  // bytes from the start of the data
-
-  std::int64_t elements() const { return elements_of(shape); }
-  std::uint64_t bytes() const { return end - begin; }
-};
-
-using Metadata = std::map<std::string, std::string>;
 
 struct SafetensorsHeader {
   std::vector<StoredTensor> tensors;  // in the order of their data
@@ -64,36 +27,30 @@ struct SafetensorsHeader {
 SafetensorsHeader parse_safetensors(std::string_view start, std::uint64_t file_bytes, const std::string& file_name);
 
 // An open file. Only the header is read until a tensor's bytes are requested.
-class SafetensorsFile {
+class SafetensorsFile final : public WeightFile {
  public:
   explicit SafetensorsFile(std::string path);
 
-  const std::string& path() const { return path_; }
-  const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
-  const Metadata& metadata() const { return header_.metadata; }
-  const StoredTensor* find(std::string_view name) const;               // null if there is none
-  std::span<const std::byte> bytes(const StoredTensor& tensor) const;  // any alignment
-  // Releases the mapped memory of a tensor, so that a file of any size can be read with little memory.
-  void forget(const StoredTensor& tensor) const { file_.forget(bytes(tensor)); }
-  // Converts to float (F64 rounds). `out` has exactly the tensor's elements. InputError if the type is not floating.
-  void read_floats(const StoredTensor& tensor, std::span<float> out) const;
+  const std::string& path() const override { return path_; }
+  std::uint64_t file_bytes() const override { return file_.bytes().size(); }
+  const std::vector<StoredTensor>& tensors() const override { return header_.tensors; }
+  const Metadata& metadata() const override { return header_.metadata; }
+  const StoredTensor* find(std::string_view name) const;  // null if there is none
+  StoredBytes bytes(const StoredTensor& tensor) const override { return StoredBytes(mapped(tensor)); }
+  void forget(const StoredTensor& tensor) const override { file_.forget(mapped(tensor)); }
+  void read_strip(const StoredTensor& tensor, std::int64_t first, std::span<float> out) const override;
+
+  using WeightFile::read_floats;
   std::vector<float> read_floats(std::string_view name) const;  // InputError if the tensor is missing
-  // The same in strips of a few rows (of the first dimension), without a copy of the whole tensor. A value that is not
-  // finite is an InputError too.
-  using TakeRows = std::function<void(std::int64_t first, std::span<const float> rows)>;
-  void read_rows(const StoredTensor& tensor, const TakeRows& take) const;
 
  private:
-  void require_floating(const StoredTensor& tensor) const;
+  std::span<const std::byte> mapped(const StoredTensor& tensor) const;  // any alignment
 
   std::string path_;
   MappedFile file_;
   SafetensorsHeader header_;
   std::vector<std::uint32_t> by_name_;
 };
-
-void to_floats(StoredType type, std::span<const std::byte> bytes, std::span<float> out);
-void from_floats(std::span<const float> values, StoredType type, std::span<std::byte> out);
 
 // A tensor to write: its name, and the source of its values.
 struct TensorToWrite {

@@ -1,13 +1,11 @@
 // Writes safetensors files, declared in lib/io/safetensors.h.
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
 
 #include "lib/core/error.h"
-#include "lib/core/half.h"
 #include "lib/io/json_members.h"
 #include "lib/io/safetensors.h"
 
@@ -15,23 +13,6 @@ namespace comera::io {
 namespace {
 
 constexpr std::size_t chunk_elements = std::size_t{1} << 14;
-
-template <class Stored, class Convert>
-void read_as(std::span<const std::byte> bytes, std::span<float> out, Convert convert) {
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    Stored stored;
-    std::memcpy(&stored, bytes.data() + i * sizeof stored, sizeof stored);  // the data in a file may be unaligned
-    out[i] = convert(stored);
-  }
-}
-
-template <class Stored, class Convert>
-void write_as(std::span<const float> values, std::span<std::byte> out, Convert convert) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Stored stored = convert(values[i]);
-    std::memcpy(out.data() + i * sizeof stored, &stored, sizeof stored);
-  }
-}
 
 bool before(const TensorToWrite& a, const TensorToWrite& b) {
   if (size_of(a.type) != size_of(b.type)) return size_of(a.type) > size_of(b.type);
@@ -60,32 +41,6 @@ std::string header_text(const std::vector<TensorToWrite>& tensors, const Metadat
 }
 
 }  // namespace
-
-void to_floats(StoredType type, std::span<const std::byte> bytes, std::span<float> out) {
-  COMERA_CHECK(bytes.size() == out.size() * size_of(type));
-  switch (type) {
-    case StoredType::F32:
-      if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
-      return;
-    case StoredType::F64: return read_as<double>(bytes, out, [](double value) { return static_cast<float>(value); });
-    case StoredType::F16: return read_as<std::uint16_t>(bytes, out, half_to_float);
-    case StoredType::BF16: return read_as<std::uint16_t>(bytes, out, bf16_to_float);
-    default: COMERA_CHECK(is_floating(type));
-  }
-}
-
-void from_floats(std::span<const float> values, StoredType type, std::span<std::byte> out) {
-  COMERA_CHECK(out.size() == values.size() * size_of(type));
-  switch (type) {
-    case StoredType::F32:
-      if (!values.empty()) std::memcpy(out.data(), values.data(), out.size());
-      return;
-    case StoredType::F64: return write_as<double>(values, out, [](float value) { return static_cast<double>(value); });
-    case StoredType::F16: return write_as<std::uint16_t>(values, out, float_to_half);
-    case StoredType::BF16: return write_as<std::uint16_t>(values, out, float_to_bf16);
-    default: COMERA_CHECK(is_floating(type));
-  }
-}
 
 void TensorSink::bytes(const void* data, std::size_t count) {
   written_ += count;

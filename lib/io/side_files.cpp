@@ -8,6 +8,7 @@
 #include "lib/core/terminal/log.h"
 #include "lib/core/units.h"
 #include "lib/io/foreign_weights.h"
+#include "lib/io/gguf/gguf_tokenizer.h"
 #include "lib/io/modules.h"
 
 namespace comera::io {
@@ -115,10 +116,30 @@ Folder folder_for(const Folder& top, const std::string& name) {
   return folder;
 }
 
+CopiedFiles write_gguf_tokenizer(const std::string& path, const Folder& to, CopyOver over) {
+  const GgufFile file(path);
+  GgufTokenizerFiles texts;
+  try {
+    texts = gguf_tokenizer_files(file);
+  } catch (const InputError& error) {
+    log_warning("{}: has no tokenizer that is copied: {}", path, error.what());
+    return {};
+  }
+  CopiedFiles result;
+  for (const auto& [name, text] :
+       {std::pair{"tokenizer.json", &texts.tokenizer}, {"tokenizer_config.json", &texts.config}}) {
+    if (over == CopyOver::keep && to.kind(name) != EntryKind::none) continue;
+    write_file_atomic(to, name, *text);
+    result.copied.emplace_back(name);
+  }
+  return result;
+}
+
 }  // namespace
 
 CopiedFiles copy_side_files(const std::string& from, const Folder& to, CopyLayout layout, CopyOver over,
                             SkippedFiles& skipped) {
+  if (is_gguf_file(from)) return write_gguf_tokenizer(from, to, over);
   CopiedFiles result;
   const SideFiles files(Collector(from, skipped).take(), transformer_place(from), layout);
   std::uint64_t room = most_bytes;

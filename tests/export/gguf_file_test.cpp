@@ -6,11 +6,10 @@
 #include <random>
 
 #include "lib/core/error.h"
-#include "lib/export/gguf/folder_of_gguf.h"
-#include "lib/export/gguf/gguf_names.h"
-#include "lib/export/gguf/gguf_splits.h"
 #include "lib/export/gguf/gguf_tokens.h"
 #include "lib/io/gguf/gguf.h"
+#include "lib/io/gguf/gguf_names.h"
+#include "lib/io/gguf/gguf_splits.h"
 #include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"
 #include "lib/quant/rounding.h"
@@ -143,7 +142,7 @@ TEST_CASE("gguf file: base and adapter are the weight, in rows of pairs") {
       for (std::int64_t column = 0; column < width; ++column) {
         double sum = q(row, column);
         for (std::int64_t k = 0; k < rank; ++k) sum += b(row, k) * a(k, column);
-        worst = std::max(worst, std::abs(sum - weight(column, exporting::unpaired_row(row, 32))));
+        worst = std::max(worst, std::abs(sum - weight(column, io::unpaired_row(row, 32))));
       }
     CHECK(worst < 1e-5);  // sums of float products of about 3
     // Merged, the same weight is dense and there is no adapter.
@@ -184,8 +183,7 @@ TEST_CASE("gguf file: qwen2 has its own keys, biases and no pairs of rows") {
   const std::string name = "model.layers.0.self_attn.q_proj.weight";
   CHECK(matrix_of(file, "blk.0.attn_q.weight").row(1)[0] == folder.read_floats(name, {width, width})[width]);
   // The way back has the same tensors and settings.
-  exporting::write_gguf_folder(file, {model / "back"});
-  const io::ModelFolder back(model / "back");
+  const io::ModelFolder back(target.path);
   CHECK(back.entries().size() == folder.entries().size());
   for (const io::ModelFolder::Entry& entry : folder.entries())
     CHECK(back.read_floats(entry.tensor.name, entry.tensor.shape) ==
@@ -238,8 +236,7 @@ TEST_CASE("gguf file: scaled positions") {
     const io::GgufFile file = write(model);
     CHECK(file.text("llama.rope.scaling.type") == kind);
     CHECK(file.real("llama.rope.scaling.factor") == 4);
-    exporting::write_gguf_folder(file, {model / "back"});
-    CHECK(io::ModelFolder(model / "back").config()["rope_scaling"]["rope_type"] == kind);
+    CHECK(io::ModelFolder(file.path()).config()["rope_scaling"]["rope_type"] == kind);
   }
   SmallLlama model({}, {{"rope_scaling",
                          {{"rope_type", "llama3"},
@@ -257,18 +254,18 @@ TEST_CASE("gguf file: scaled positions") {
 
 TEST_CASE("gguf file: rows of pairs and back") {
   for (std::int64_t row = 0; row < 24; ++row) {
-    CHECK(exporting::unpaired_row(exporting::paired_row(row, 8), 8) == row);
-    CHECK(exporting::paired_row(row, 8) / 8 == row / 8);
+    CHECK(io::unpaired_row(io::paired_row(row, 8), 8) == row);
+    CHECK(io::paired_row(row, 8) / 8 == row / 8);
   }
-  CHECK(exporting::paired_row(4, 8) == 1);
+  CHECK(io::paired_row(4, 8) == 1);
 }
 
 TEST_CASE("gguf file: names and back") {
   for (const char* name : {"model.embed_tokens.weight", "lm_head.weight", "model.layers.12.mlp.up_proj.weight",
                            "model.layers.0.self_attn.q_proj.bias"})
-    CHECK(exporting::hugging_face_name(*exporting::gguf_name(name)) == std::string(name));
+    CHECK(io::hugging_face_name(*io::gguf_name(name)) == std::string(name));
   for (const char* name : {"model.layers.x.mlp.up_proj.weight", "model.layers.1.mlp.up_proj", "other.weight", ""})
-    CHECK(!exporting::gguf_name(name));
+    CHECK(!io::gguf_name(name));
 }
 
 TEST_CASE("gguf file: a byte-level tokenizer") {
@@ -284,7 +281,7 @@ TEST_CASE("gguf file: a byte-level tokenizer") {
                         {"normalized", false},
                         {"special", true}}}},
                      {"normalizer", nullptr},
-                     {"pre_tokenizer", exporting::split_named("smollm")->pre_tokenizer},
+                     {"pre_tokenizer", io::split_named("smollm")->pre_tokenizer},
                      {"post_processor", nullptr},
                      {"decoder", {{"type", "ByteLevel"}}},
                      {"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"ab", 2}}}, {"merges", {"a b"}}}}};

@@ -55,7 +55,14 @@ class GgufBytes {
   // A tensor with its data behind that of the earlier ones.
   GgufBytes& floats(const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<float>& values) {
     tensor({name, shape, 0, data_.size()});
-    for (const float value : values) data_ += raw(value);
+    std::string data;
+    for (const float value : values) data += raw(value);
+    return append(data);
+  }
+
+  std::uint64_t data_bytes() const { return data_.size(); }
+  GgufBytes& append(const std::string& data) {
+    data_ += data;
     data_.resize((data_.size() + 31) / 32 * 32, '\0');
     return *this;
   }

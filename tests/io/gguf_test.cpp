@@ -78,6 +78,62 @@ TEST_CASE("gguf: keys of all kinds and tensors are read") {
   CHECK_THROWS_WITH(file.integers("tokenizer.ggml.tokens"), Contains("list of whole numbers"));
 }
 
+namespace {
+
+// Part `number` (from 0) of a model in `count` files, with one tensor of its own.
+GgufBytes part(std::int64_t number, std::int64_t count, const std::string& tensor) {
+  GgufBytes bytes;
+  bytes.number_key("split.no", number).number_key("split.count", count).number_key("split.tensors.count", count);
+  if (number == 0) bytes.text_key("general.architecture", "llama");
+  return bytes.floats(tensor, {2}, {static_cast<float>(number), 7});
+}
+
+std::string error_of(const std::string& path) {
+  try {
+    const GgufFile file(path);
+    return "accepted";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gguf: a model in several files is read as one") {
+  TemporaryFolder folder;
+  const std::string first = folder / "m-00001-of-00002.gguf", second = folder / "m-00002-of-00002.gguf";
+  write_file_atomic(first, part(0, 2, "a").file());
+  CHECK_THAT(error_of(first), Contains("m-00002-of-00002.gguf: file 2 of 2 of the model is missing"));
+  write_file_atomic(second, part(1, 2, "b").file());
+  for (const std::string& path : {first, second}) {
+    const GgufFile file(path);
+    REQUIRE(file.tensors().size() == 2);
+    CHECK(file.text("general.architecture") == "llama");
+    CHECK(file.bytes() == file_size(first) + file_size(second));
+    std::vector<float> row(2);
+    file.read_row(*file.find("b"), 0, row);
+    CHECK(row == std::vector<float>{1, 7});
+    file.forget(*file.find("b"));
+  }
+  // Names and keys that do not belong together.
+  write_file_atomic(second, part(1, 2, "a").file());
+  CHECK_THAT(error_of(first), Contains("tensor a is in two files"));
+  write_file_atomic(second, part(0, 2, "b").file());
+  CHECK_THAT(error_of(first), Contains("key split.no is not 1"));
+  write_file_atomic(second, part(1, 3, "b").file());
+  CHECK_THAT(error_of(first), Contains("key split.count is not 2"));
+  write_file_atomic(second, part(1, 2, "b").floats("c", {1}, {1}).file());
+  CHECK_THAT(error_of(first), Contains("hold 3 tensors") && Contains("says 2"));
+  write_file_atomic(folder / "renamed.gguf", part(0, 2, "a").file());
+  CHECK_THAT(error_of(folder / "renamed.gguf"), Contains("its name must end in -00001-of-00002.gguf"));
+  for (const std::int64_t count : {std::int64_t{-1}, std::int64_t{1} << 40}) {
+    write_file_atomic(
+        first,
+        GgufBytes().key("split.count", 11, GgufBytes::raw(count)).key("split.no", 11, GgufBytes::raw(count)).file());
+    CHECK_THAT(error_of(first), Contains("it must be 1 to 1000"));
+  }
+}
+
 TEST_CASE("gguf: tensors are described by number format, kind and bytes") {
   TemporaryFolder folder;
   GgufBytes bytes;

@@ -70,8 +70,9 @@ OptionTable evaluate_table() {
   OptionTable table("evaluate",
                     "measure a model on data: loss, accuracy and confusion of labels; error and correlations of "
                     "numbers; cosines of sentence embeddings against scores");
-  table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
+  table.positional({.name = "MODEL", .help = "a run folder, a model folder, or a GGUF file"})
       .add(reading_options())
+      .add({adapter_option()})
       .add(machine_options())
       .add(precision_options());
   table.add(

@@ -1,18 +1,22 @@
 // `comera export`.
 #include "lib/export/export.h"
 
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
+#include "lib/core/files/file.h"
 #include "lib/core/memory.h"
 #include "lib/core/reals.h"
 #include "lib/core/terminal/log.h"
 #include "lib/engine/weights_file.h"
-#include "lib/export/dense_folder.h"
+#include "lib/export/peft_folder.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/output/json.h"
 #include "tools/export_gguf.h"
 #include "tools/machine.h"
+#include "tools/stored_model.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
@@ -102,7 +106,7 @@ std::unique_ptr<engine::Engine> open_engine(const plan::Machine& machine, const 
                                                  engine::EngineOptions{.fetch_hidden = true});
   engine::check_weights(folder.path(), engine->model());  // before memory is allocated for the sizes in config.json
   engine->allocate();
-  engine::load_weights(folder.path(), engine->weights());
+  engine::load_weights(folder.path(), engine->weights(), {.fresh = {}, .may_miss = {}, .adapter = folder.adapter()});
   engine->weights_changed();
   return engine;
 }
@@ -148,6 +152,23 @@ void print_dense(const OptionValues& values, const std::string& source, const ex
   if (difference) print_difference(*difference);
 }
 
+// Compares a written folder, with its adapter if it has one, with the model that it was made from. An empty function if
+// comera cannot run the model.
+exporting::CheckFolder check_of(const OptionValues& values, const io::ModelFolder& folder, const std::string& output,
+                                const char* adapter, std::optional<exporting::Difference>& difference) {
+  const Runnable model = runnable_model(folder);
+  if (!model.spec) {
+    log_warning("[export] the dense weights are not compared with the model: {}", model.reason);
+    return {};
+  }
+  return [&, output, adapter, spec = *model.spec](const std::string& made) {
+    const OpenMachine open = open_machine(values);
+    const auto engine = open_engine(open.machine, folder, spec);
+    difference = exporting::check_dense_folder(made, output, folder, spec, *engine,
+                                               *adapter == '\0' ? "" : join_path(made, adapter));
+  };
+}
+
 int export_dense(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
   refuse_onnx_words(values, target);
   std::optional<exporting::Difference> difference;
@@ -157,18 +178,48 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
   }
   exporting::check_target(target);
   exporting::CheckFolder check;
-  if (exporting::plan_dense_folder(folder).chains > 0) {
-    const Runnable model = runnable_model(folder);
-    if (!model.spec) log_warning("[export] the dense weights are not compared with the model: {}", model.reason);
-    if (model.spec)
-      check = [&, spec = *model.spec](const std::string& made) {
-        const OpenMachine open = open_machine(values);
-        const auto engine = open_engine(open.machine, folder, spec);
-        difference = exporting::check_dense_folder(made, target.path, folder, spec, *engine);
-      };
-  }
+  if (exporting::plan_dense_folder(folder).chains > 0) check = check_of(values, folder, target.path, "", difference);
   const exporting::DenseFolder dense = exporting::write_dense_folder(folder, target, check);
   print_dense(values, folder.path(), dense, difference);
+  return 0;
+}
+
+void print_peft(const OptionValues& values, const exporting::PeftFolder& made,
+                const std::optional<exporting::Difference>& difference) {
+  const std::string adapter = join_path(values.text("output"), exporting::adapter_folder);
+  if (values.flag("json")) {
+    report::Json json = report::document("export");
+    json["model"] = values.positionals()[0];
+    json["output"] = values.text("output");
+    json["adapter"] = adapter;
+    json["bytes"] = made.base.bytes;
+    json["bytes_adapter"] = made.bytes_adapter;
+    json["bytes_source"] = made.base.bytes_source;
+    json["corrections"] = made.corrections;
+    json["merged"] = made.merged;
+    json["left_out"] = made.base.left_out;
+    if (difference) add_difference(json, *difference);
+    return print_out(report::dump(json) + "\n");
+  }
+  if (!made.merged.empty()) log_info("{}: tables with their corrections are in the base", fmt::join(made.merged, ", "));
+  print_out(report::wrap_for_stdout(
+      fmt::format("{}  dense safetensors  {}, the source {}\n{}  {} corrections of rank {} and less  {}\n",
+                  values.text("output"), format_bytes(made.base.bytes), format_bytes(made.base.bytes_source), adapter,
+                  made.corrections, made.largest_rank, format_bytes(made.bytes_adapter))));
+  if (difference) print_difference(*difference);
+}
+
+int export_peft(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
+  refuse_onnx_words(values, target);
+  std::optional<exporting::Difference> difference;
+  if (values.flag("dry-run")) {
+    print_peft(values, exporting::plan_peft_folder(folder), difference);
+    return 0;
+  }
+  exporting::plan_peft_folder(folder);  // a model without corrections is refused first
+  exporting::check_target(target);
+  const auto check = check_of(values, folder, target.path, exporting::adapter_folder, difference);
+  print_peft(values, exporting::write_peft_folder(folder, target, check), difference);
   return 0;
 }
 
@@ -212,7 +263,7 @@ OptionTable export_table() {
   OptionTable table("export",
                     "write a model for other programs: ONNX of standard operators, a dense folder, or GGUF; what is "
                     "written is checked against the model");
-  table.positional({.name = "MODEL", .help = "a run folder, a model folder, or a GGUF file (--to safetensors)"});
+  table.positional({.name = "MODEL", .help = "a run folder, a model folder, or a GGUF file"});
   table.add(
       {{.name = "output",
         .type = OptionType::path,
@@ -226,9 +277,12 @@ OptionTable export_table() {
         .type = OptionType::choice,
         .default_text = "onnx",
         .group = "Output",
-        .help = "safetensors: a plain Hugging Face folder, every weight dense and in its stored type (--form dense); "
-                "gguf: a file for llama.cpp, in which weights on grids stay as they are",
-        .choices = {"onnx", "safetensors", "gguf"},
+        .help =
+            "safetensors: a plain Hugging Face folder, every weight dense and in its stored type (--form dense); "
+            "peft: the same without the low-rank corrections of weights on grids, and these as a LoRA adapter of PEFT "
+            "in its sub-folder adapter; "
+            "gguf: a file for llama.cpp, in which weights on grids stay as they are",
+        .choices = {"onnx", "safetensors", "peft", "gguf"},
         .synonyms = {"format", "target"}},
        {.name = "force",
         .type = OptionType::flag,
@@ -241,19 +295,25 @@ OptionTable export_table() {
         .help = "print the size of the output and write nothing",
         .in_config = false},
        json_option()});
-  table.add(graph_options()).add(machine_options()).add(common_options()).synonyms({"save", "onnx", "to-onnx"});
+  table.add(graph_options())
+      .add({adapter_option()})
+      .add(machine_options())
+      .add(common_options())
+      .synonyms({"save", "onnx", "to-onnx"});
   table.common({"output", "to", "form", "dtype", "opset", "quantized", "with-past", "force", "dry-run", "json"});
   return table.example("comera export run -o run-onnx")
       .example("comera export run -o run.onnx --form factors --dtype fp16")
-      .example("comera export four-bits -o model.gguf");
+      .example("comera export four-bits -o model.gguf")
+      .example("comera export four-bits -o base --to peft");
 }
 
 int run_export(const OptionValues& values) {
   if (!values.has("output")) fail_input("[export] -o is missing: name a folder, or a file that ends in .onnx or .gguf");
   const exporting::Target target{values.text("output"), values.flag("force")};
-  if (io::is_gguf_file(values.positionals()[0])) return export_from_gguf(values, target);
-  const io::ModelFolder folder(values.positionals()[0]);
-  if (values.text("to") == "safetensors") return export_dense(values, folder, target);
+  const io::ModelFolder folder(values.positionals()[0], adapter_of(values));
+  if (values.text("to") == "safetensors")
+    return folder.is_gguf() ? export_from_gguf(values, folder, target) : export_dense(values, folder, target);
+  if (values.text("to") == "peft") return export_peft(values, folder, target);
   if (values.text("to") == "gguf" || (target.is_gguf() && !values.given("to")))
     return export_to_gguf(values, folder, target);
   if (target.is_gguf()) fail_input("[export] {}: an ONNX file ends in .onnx", target.path);

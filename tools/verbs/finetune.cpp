@@ -167,8 +167,10 @@ engine::StoredTypes types_of(const OptionValues& values) {
 }
 
 // Load options for a model of `spec`: a new head keeps its random start, and diagonals of folded chains start at one.
-engine::LoadOptions start_of(const std::string& folder, const models::ModelSpec& spec, bool fresh_head) {
+engine::LoadOptions start_of(const std::string& folder, const std::string& adapter, const models::ModelSpec& spec,
+                             bool fresh_head) {
   engine::LoadOptions options = naming_of(folder, spec);
+  options.adapter = adapter;
   const bool labels = data::learns_labels(models::common(spec).task);
   options.fresh = [=](const layers::Parameter& parameter) {
     return fresh_head && models::is_in_head(spec, parameter.name) &&
@@ -180,8 +182,10 @@ engine::LoadOptions start_of(const std::string& folder, const models::ModelSpec&
   return options;
 }
 
-void load_start(const std::string& folder, const models::ModelSpec& spec, bool fresh_head, engine::Weights& weights) {
-  const std::vector<std::string> kept = engine::load_weights(folder, weights, start_of(folder, spec, fresh_head));
+void load_start(const std::string& folder, const std::string& adapter, const models::ModelSpec& spec, bool fresh_head,
+                engine::Weights& weights) {
+  const std::vector<std::string> kept =
+      engine::load_weights(folder, weights, start_of(folder, adapter, spec, fresh_head));
   const auto heads =
       std::count_if(kept.begin(), kept.end(), [&](const std::string& name) { return models::is_in_head(spec, name); });
   if (heads > 0) log_info("{} tensors of the head are new", heads);
@@ -192,7 +196,7 @@ void open_student(const OptionValues& values, RunSetup& setup, bool fresh_head) 
   open_computer(values, setup);
   if (!setup.resume) {
     const std::string& folder = values.text("model");
-    engine::check_weights(folder, *setup.factory({}), start_of(folder, setup.spec, fresh_head));
+    engine::check_weights(folder, *setup.factory({}), start_of(folder, adapter_of(values), setup.spec, fresh_head));
   }
   setup.factory = engine::storing(setup.factory, types_of(values), naming_of(values.text("model"), setup.spec));
 }
@@ -211,8 +215,9 @@ RunSetup set_up(OptionValues& values) {
     open_data(values, setup, setup.source, known);
   check_lengths(values, setup.spec, *setup.tokenizer);
   open_student(values, setup, fresh);
-  setup.start = [spec = setup.spec, folder = setup.source, fresh, scores = setup.scores](engine::Weights& weights) {
-    load_start(folder, spec, fresh, weights);
+  setup.start = [spec = setup.spec, folder = setup.source, adapter = adapter_of(values), fresh,
+                 scores = setup.scores](engine::Weights& weights) {
+    load_start(folder, adapter, spec, fresh, weights);
     if (fresh) start_head(spec, scores, weights);
   };
   add_teacher(values, setup);
@@ -252,8 +257,9 @@ RunSetup set_up_dry(OptionValues& values) {
 
 OptionTable finetune_table() {
   OptionTable table("finetune", "train a dense or tensorized model further, on labels, on text, or with a teacher");
-  table.positional({.name = "MODEL", .help = "a model folder or a run folder", .minimum = 0});
+  table.positional({.name = "MODEL", .help = "a model folder, a run folder, or a GGUF file", .minimum = 0});
   table.add(start_options())
+      .add({adapter_option()})
       .add(teaching_options())
       .add(train::data_options())
       .add(gentle_options())

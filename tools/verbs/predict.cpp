@@ -73,8 +73,9 @@ OptionTable predict_table() {
   OptionTable table("predict",
                     "label, score or embed lines of standard input (one text each, or two with a tab between) or rows "
                     "of files, or continue their text (decoders); an empty line has an empty answer");
-  table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
+  table.positional({.name = "MODEL", .help = "a run folder, a model folder, or a GGUF file"})
       .add(line_options())
+      .add({adapter_option()})
       .add(machine_options())
       .add(precision_options());
   table.add(generation_options())

@@ -16,6 +16,7 @@
 #include "models/architecture.h"
 #include "tools/calibration.h"
 #include "tools/machine.h"
+#include "tools/stored_model.h"
 #include "tools/tensorize_onnx.h"
 #include "tools/verbs.h"
 
@@ -92,6 +93,7 @@ compress::Goal goal_of(const OptionValues& values) {
 compress::Settings settings_of(const OptionValues& values) {
   compress::Settings settings;
   settings.model = values.positionals()[0];
+  settings.adapter = adapter_of(values);
   settings.goal = goal_of(values);
   check_plan(values);
   settings.form = form_of(values.text("form"));
@@ -352,12 +354,13 @@ std::vector<Option> form_options() {
 OptionTable tensorize_table() {
   OptionTable table("tensorize",
                     "make a dense checkpoint smaller: linear layers and tables into tensor trains, layer by layer");
-  table.positional({.name = "MODEL", .help = "a Hugging Face folder, a .safetensors file or an .onnx file"});
+  table.positional({.name = "MODEL", .help = "a Hugging Face folder, a GGUF, .safetensors or .onnx file"});
   table.add(goal_options())
       .add(choice_options())
       .add(grid_options())
       .add(form_options())
       .add(calibration_options())
+      .add({adapter_option()})
       .add(machine_options())
       .add({json_option()})
       .add(common_options());
@@ -425,6 +428,7 @@ int tensorize_folder(const OptionValues& values) {
 }
 
 int tensorize_onnx(const OptionValues& values) {
+  if (values.given("adapter")) fail_input("[tensorize] --adapter is for model folders; leave it out with an ONNX file");
   OnnxJob job(values, only_plans(values));
   compress::Settings settings = settings_of(values);
   job.settle(settings);

@@ -21,7 +21,7 @@ namespace {
 std::vector<Option> tokenizer_options() {
   return {{.name = "tokenizer",
            .type = OptionType::path,
-           .help = "tokenizer.json, vocab.txt, SentencePiece .model, or a folder with one",
+           .help = "tokenizer.json, vocab.txt, SentencePiece .model, GGUF file, or a folder with one",
            .metavar = "FILE"},
           {.name = "case",
            .type = OptionType::choice,

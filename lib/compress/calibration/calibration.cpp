@@ -42,7 +42,7 @@ class Calibration final : public InputMoments {
       : settings_(settings),
         spec_(models::spec_from_folder(settings.model)),
         scratch_(settings.scratch),
-        weights_(settings.model, scratch_, small_weights),
+        weights_(settings.model, scratch_, small_weights, settings.adapter),
         targets_(scratch_) {
     const models::Spec& common = models::common(spec_);
     const std::vector<std::string> files = data::resolve_files(settings.files);
@@ -284,7 +284,8 @@ class Calibration final : public InputMoments {
     engine_ = std::make_unique<engine::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
                                                engine::EngineOptions{.fetch_hidden = true});
     engine_->allocate();
-    engine::load_weights(settings_.model, engine_->weights(), {.fresh = StreamedWeights::streams, .may_miss = {}});
+    engine::load_weights(settings_.model, engine_->weights(),
+                         {.fresh = StreamedWeights::streams, .may_miss = {}, .adapter = settings_.adapter});
     probe_.emplace(*engine_, weights_, batches_, scratch_);
   }
 

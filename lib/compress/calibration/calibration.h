@@ -22,6 +22,7 @@ struct CalibrationSettings {
   std::optional<data::Format> format = {};  // of all files; empty: from their names
   // Folder for temporary data that is too large for memory; "": the folder of temporary files.
   std::string scratch = {};
+  std::string adapter = {};  // a PEFT LoRA folder that is merged into the model; "": none
 };
 
 // Reads weights when they are used, and stores block outputs in a file. Memory holds the largest matrix, the

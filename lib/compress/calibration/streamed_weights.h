@@ -30,8 +30,10 @@ class StreamedWeights final : public layers::ParameterSource {
 
   // `path`: as in engine::load_weights(). Replaced weights are stored in `scratch`. `set_aside`: bytes that may stay in
   // memory even if all matrices are smaller.
-  StreamedWeights(const std::string& path, ScratchFile& scratch, std::size_t set_aside = 0)
-      : stored_(path), scratch_(scratch), set_aside_(set_aside) {}
+  // `adapter`: as in engine::LoadOptions.
+  StreamedWeights(const std::string& path, ScratchFile& scratch, std::size_t set_aside = 0,
+                  const std::string& adapter = "")
+      : stored_(path, adapter), scratch_(scratch), set_aside_(set_aside) {}
 
   // Returns a factory of models whose dense matrices come from this object. It serves one model at a time.
   layers::ModelFactory streaming(layers::ModelFactory base);

@@ -187,15 +187,16 @@ class LastBlock final : public layers::InputObserver {
 // A model whose matrices are read when they are used.
 class Model {
  public:
-  Model(const plan::Machine& machine, const std::string& folder)
-      : spec_(models::spec_from_folder(folder)), scratch_(""), weights_(folder, scratch_, small_weights) {
+  Model(const plan::Machine& machine, const std::string& folder, const std::string& adapter = "")
+      : spec_(models::spec_from_folder(folder)), scratch_(""), weights_(folder, scratch_, small_weights, adapter) {
     engine_ = std::make_unique<engine::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
                                                engine::EngineOptions{});
     const io::ModelFolder files(folder);
     const auto block = io::parse_comera_block(files.config(), files.config_path());
     if (block && block->threshold) engine_->model().set_threshold(*block->threshold);
     engine_->allocate();
-    engine::load_weights(folder, engine_->weights(), {.fresh = StreamedWeights::streams, .may_miss = {}});
+    engine::load_weights(folder, engine_->weights(),
+                         {.fresh = StreamedWeights::streams, .may_miss = {}, .adapter = adapter});
     engine_->weights_changed();
   }
 
@@ -317,7 +318,7 @@ Comparison cost_of(Model& model, const Text& text, const std::vector<Run>& runs,
 
 Comparison compare_models(const plan::Machine& machine, const std::string& before, const std::string& after,
                           const ComparisonText& wanted) {
-  Model first(machine, before), second(machine, after);
+  Model first(machine, before), second(machine, after, wanted.adapter);
   const auto tokenizer = tokenizer_for(wanted, before, first.spec()),
              other = tokenizer_for(wanted, after, second.spec());
   const models::Spec &spec = models::common(first.spec()), &other_spec = models::common(second.spec());
@@ -339,7 +340,7 @@ void measure_cost(const plan::Machine& machine, const std::string& model, const 
                   std::vector<Result>& results) {
   Comparison failed;
   try {
-    Model dense(machine, model);
+    Model dense(machine, model, wanted.adapter);
     const auto tokenizer = tokenizer_for(wanted, model, dense.spec());
     Text text = text_for(wanted, *tokenizer, dense.spec());
     const models::Spec& spec = models::common(dense.spec());

@@ -57,6 +57,8 @@ struct ComparisonText {
   bool calibration = false;
   std::vector<std::string> columns = {};    // of tables, one text per row; empty: "text"
   std::optional<data::Format> format = {};  // of all files; empty: from their names
+  // A PEFT LoRA folder that is merged into the model `after`, or into the model that was tensorized; "": none.
+  std::string adapter = {};
 };
 
 // Compares two folders that models::spec_from_folder() can read. Matrices are read when they are used; chains are in

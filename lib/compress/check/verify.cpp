@@ -30,7 +30,7 @@ Certificate certificate_in(const io::ModelFolder& compressed) {
   const auto found = compressed.metadata().find(certificate_key);
   if (found == compressed.metadata().end())
     fail_input("{}: carries no certificate; it was not written by `comera tensorize`", compressed.path());
-  return parse_certificate(found->second, compressed.files().front().path());
+  return parse_certificate(found->second, compressed.files().front()->path());
 }
 
 class Verifier {
@@ -141,10 +141,10 @@ class Verifier {
                                               std::max(tt::squared_norm(weight), 1e-300));
     if (const auto found = outputs.find(layer.name); found != outputs.end()) check.output_error = found->second;
     const io::ModelFolder::Entry* core = compressed_.find(chain.base ? chain.base_name() : chain.core_name(0));
-    if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor)) != layer.weight_hash)
+    if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor).span()) != layer.weight_hash)
       check.fault = "the dense weight is not the one that it was made from";
-    else if (!core || hash_chain(compressed_.file_of(*core), chain,
-                                 chain.base ? chain.dense_type : core->tensor.type) != layer.chain_hash)
+    else if (!core ||
+             hash_chain(compressed_, chain, chain.base ? chain.dense_type : core->tensor.type) != layer.chain_hash)
       check.fault = chain.layout.exact_rows > 0 ? "the cores or exact rows are not the ones that were written"
                                                 : "the cores are not the ones that were written";
     else if (!agrees(layer.rel_error, check.rel_error, weight_tolerance))
@@ -167,7 +167,7 @@ class Verifier {
     // Also finds a certified weight under another name, as for tied tensors.
     const auto is_certified = [&](const io::ModelFolder::Entry& dense) {
       return weights.contains(dense.tensor.name) ||
-             hashes.contains(hash_bytes(dense_.file_of(dense).bytes(dense.tensor)));
+             hashes.contains(hash_bytes(dense_.file_of(dense).bytes(dense.tensor).span()));
     };
     for (const io::ModelFolder::Entry& entry : compressed_.entries()) {
       if (certified.contains(entry.tensor.name)) continue;
@@ -190,7 +190,7 @@ class Verifier {
       return fmt::format("it is {} of {}, the dense model's {} of {}", io::to_string(entry.tensor.shape),
                          io::name_of(entry.tensor.type), io::to_string(dense->tensor.shape),
                          io::name_of(dense->tensor.type));
-    const io::SafetensorsFile &own = compressed_.file_of(entry), &other = dense_.file_of(*dense);
+    const io::WeightFile &own = compressed_.file_of(entry), &other = dense_.file_of(*dense);
     const auto ours = own.bytes(entry.tensor), theirs = other.bytes(dense->tensor);
     const bool same = ours.empty() || std::memcmp(ours.data(), theirs.data(), ours.size()) == 0;
     own.forget(entry.tensor);

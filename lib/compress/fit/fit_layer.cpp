@@ -113,7 +113,7 @@ void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, const Evide
   const Candidate& candidate = job.candidate;
   const double start = wall_seconds();
   const io::ModelFolder::Entry& entry = *folder.find(candidate.tensor);
-  const std::string weight_hash = hash_bytes(folder.file_of(entry).bytes(entry.tensor));
+  const std::string weight_hash = hash_bytes(folder.file_of(entry).bytes(entry.tensor).span());
   const auto on_grid = [&](std::size_t size) { return job.sizes[size].plan.form == PlannedForm::grid; };
   std::optional<LayerFactors> factors;
   tt::Matrix alone;
@@ -127,9 +127,9 @@ void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, const Evide
     const double own = wall_seconds();
     LayerAtSize& at = job.sizes[size];
     TensorBytes stored;
-    LayerOutcome outcome = on_grid(size)
-                               ? fit_grid(weight, evidence, at.plan, candidate, stored)
-                               : fit(*factors, at.plan, candidate, folder.file_of(entry).bytes(entry.tensor), stored);
+    LayerOutcome outcome =
+        on_grid(size) ? fit_grid(weight, evidence, at.plan, candidate, stored)
+                      : fit(*factors, at.plan, candidate, folder.file_of(entry).bytes(entry.tensor).span(), stored);
     outcome.weight_hash = weight_hash;
     outcome.ms = 1000 * (shared + wall_seconds() - own);
     std::vector<io::TensorToWrite> tensors = tensors_of(*outcome.chain, candidate.type);

@@ -216,7 +216,7 @@ void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const 
 
 Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate) {
   const io::ModelFolder::Entry& entry = *folder.find(candidate.tensor);
-  const io::SafetensorsFile& file = folder.file_of(entry);
+  const io::WeightFile& file = folder.file_of(entry);
   Matrix weight(candidate.in(), candidate.out());
   const std::int64_t rows = candidate.shape[0], columns = candidate.shape[1];
   const bool turned = rows != weight.rows || (!candidate.table && !candidate.conv1d);
@@ -254,12 +254,12 @@ void round_to(tt::Chain& chain, io::StoredType type) {
     }
 }
 
-std::string hash_chain(const io::SafetensorsFile& file, const io::ChainSpec& spec, io::StoredType type) {
+std::string hash_chain(const io::ModelFolder& folder, const io::ChainSpec& spec, io::StoredType type) {
   Hasher hasher;
   for (const io::TensorToWrite& wanted : tensors_of(spec, type)) {
-    const io::StoredTensor* tensor = file.find(wanted.name);
-    if (!tensor) fail_input("{}: tensor {} is missing", file.path(), printable(wanted.name));
-    const auto bytes = file.bytes(*tensor);
+    const io::ModelFolder::Entry* entry = folder.find(wanted.name);
+    if (!entry) fail_input("{}: tensor {} is missing", folder.path(), printable(wanted.name));
+    const io::StoredBytes bytes = folder.file_of(*entry).bytes(entry->tensor);
     hasher.update(bytes.data(), bytes.size());
   }
   return hasher.hex();

@@ -55,11 +55,13 @@ void WorkFolder::remove() { place_.remove(); }
 std::string fingerprint(const io::ModelFolder& folder) {
   Hasher hasher;
   hasher.update(folder.config().dump());
-  for (const io::SafetensorsFile& file : folder.files()) {
-    std::error_code error;
-    const auto time = std::filesystem::last_write_time(file.path(), error).time_since_epoch().count();
-    hasher.update(fmt::format("{} {} {}\n", base_name(file.path()), file_size(file.path()), time));
-    for (const io::StoredTensor& tensor : file.tensors())
+  for (const auto& file : folder.files()) {
+    for (const std::string& path : file->all_paths()) {
+      std::error_code error;
+      const auto time = std::filesystem::last_write_time(path, error).time_since_epoch().count();
+      hasher.update(fmt::format("{} {} {}\n", base_name(path), file_size(path), time));
+    }
+    for (const io::StoredTensor& tensor : file->tensors())
       hasher.update(fmt::format("{} {} {} {}\n", tensor.name, io::name_of(tensor.type), io::to_string(tensor.shape),
                                 tensor.begin));
   }

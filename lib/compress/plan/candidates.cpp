@@ -119,7 +119,7 @@ void check_patterns(const io::ModelFolder& folder, const std::vector<std::string
         std::any_of(folder.entries().begin(), folder.entries().end(), [&](const io::ModelFolder::Entry& entry) {
           return is_matrix(entry.tensor) && matches({pattern}, without_suffix(entry.tensor.name));
         });
-    const std::string& place = folder.files().size() == 1 ? folder.files().front().path() : folder.path();
+    const std::string& place = folder.files().size() == 1 ? folder.files().front()->path() : folder.path();
     if (!used)
       fail_input("[tensorize] {} '{}' matches no matrix of {}; {} lists their names", option, pattern, place, lister);
   }

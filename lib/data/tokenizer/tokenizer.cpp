@@ -8,6 +8,7 @@
 #include "lib/core/hub_hint.h"
 #include "lib/data/tokenizer/pipeline/pipeline.h"
 #include "lib/data/tokenizer/wordpiece.h"
+#include "lib/io/gguf/gguf_tokenizer.h"
 #include "lib/io/json_file.h"
 #include "lib/io/modules.h"
 
@@ -88,6 +89,11 @@ std::shared_ptr<const Tokenizer> load_pipeline(const fs::path& path) {
   return std::make_shared<Pipeline>(std::move(files), path.string());
 }
 
+std::shared_ptr<const Tokenizer> load_gguf_tokenizer(const std::string& path) {
+  io::GgufTokenizerFiles files = io::gguf_tokenizer_files(io::GgufFile(path));
+  return std::make_shared<Pipeline>(PipelineFiles{std::move(files.tokenizer), std::move(files.config), ""}, path);
+}
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const std::string& name,
@@ -97,11 +103,13 @@ std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const s
 }
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, LetterCase letter_case) {
+  if (io::is_gguf_file(given)) return load_gguf_tokenizer(given);
   const fs::path path = is_folder(given) ? file_in(given) : fs::path(given);
   if (!fs::exists(path))
     fail_input(
-        "[tokenizer] {}: there is no such file; name a tokenizer.json, a vocab.txt, a SentencePiece .model or a folder "
-        "with one{}",
+        "[tokenizer] {}: there is no such file; name a tokenizer.json, a vocab.txt, a SentencePiece .model, a GGUF "
+        "file or a "
+        "folder with one{}",
         path.string(), hub_hint(path.string()));
   if (path.extension() == ".json") return load_pipeline(path);
   const std::string bytes =

@@ -72,12 +72,12 @@ constexpr std::int64_t most_pieces = 1 << 22;
 
 enum class LetterCase : std::uint8_t { automatic, cased, uncased };
 
-// `path`: a vocab.txt, a SentencePiece .model, a tokenizer.json, a vocab.json with merges.txt beside it, or a folder
-// that contains one of them (in a model folder: in its transformer's subfolder, if it has one). In a folder, a
-// tokenizer.json counts before the others, except before the vocab.txt of a BERT tokenizer, which has the same ids.
-// With LetterCase::automatic, a vocab.txt follows `do_lower_case` of the tokenizer_config.json beside it. Without that
-// file it is cased if any entry except the [SPECIAL] ones contains an upper-case ASCII letter, else uncased.
-// SentencePiece models contain their own rules.
+// `path`: a vocab.txt, a SentencePiece .model, a tokenizer.json, a vocab.json with merges.txt beside it, a GGUF file,
+// or a folder that contains one of them (in a model folder: in its transformer's subfolder, if it has one). In a
+// folder, a tokenizer.json counts before the others, except before the vocab.txt of a BERT tokenizer, which has the
+// same ids. With LetterCase::automatic, a vocab.txt follows `do_lower_case` of the tokenizer_config.json beside it.
+// Without that file it is cased if any entry except the [SPECIAL] ones contains an upper-case ASCII letter, else
+// uncased. SentencePiece models contain their own rules.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
                                                 LetterCase letter_case = LetterCase::automatic);
 

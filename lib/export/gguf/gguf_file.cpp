@@ -9,10 +9,11 @@
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/export/chains.h"
-#include "lib/export/gguf/gguf_names.h"
+#include "lib/export/corrections.h"
 #include "lib/export/gguf/gguf_tokens.h"
 #include "lib/io/chain_parts.h"
 #include "lib/io/gguf/gguf.h"
+#include "lib/io/gguf/gguf_names.h"
 #include "lib/quant/grid.h"
 
 namespace comera::exporting {
@@ -35,7 +36,7 @@ struct Weight {
   std::int64_t rows() const { return tensor.shape.size() < 2 ? 1 : tensor.shape[0]; }
   std::int64_t columns() const { return tensor.shape.back(); }
   // The row of the folder's weight that is row `row` of the file.
-  std::int64_t source_row(std::int64_t row) const { return head_rows > 0 ? unpaired_row(row, head_rows) : row; }
+  std::int64_t source_row(std::int64_t row) const { return head_rows > 0 ? io::unpaired_row(row, head_rows) : row; }
 };
 
 constexpr const char* rope_divisors_name = "rope_freqs.weight";
@@ -119,7 +120,7 @@ class Plan {
   }
 
   void add_chain(const io::ChainSpec& chain) {
-    const bool correction = !chain.layout.empty();
+    const bool correction = has_correction(chain);
     const bool blocks =
         chain.base && chain.base_numbers() % quant::block == 0 && !options_.merged && !(correction && chain.table());
     if (blocks) {
@@ -139,12 +140,12 @@ class Plan {
   }
 
   void add(Weight weight, GgufType type, const io::FileShape& shape) {
-    const auto name = gguf_name(weight.name);
-    if (!name || (is_head_norm(*name) && !spec_.head_norms))
+    const auto name = io::gguf_name(weight.name);
+    if (!name || (io::is_head_norm(*name) && !spec_.head_norms))
       fail_input("{}: tensor {} has no name in GGUF files of {} models", folder_.path(), weight.name, architecture());
     weight.tensor = {*name, type, shape};
     const bool pairs = spec_.family == models::DecoderFamily::llama;  // llama.cpp rotates the halves of qwen's heads
-    if (pairs && (is_query(*name) || is_key(*name))) weight.head_rows = spec_.head_size;
+    if (pairs && (io::is_query(*name) || io::is_key(*name))) weight.head_rows = spec_.head_size;
     list_.push_back(std::move(weight));
   }
 
@@ -243,11 +244,10 @@ class Plan {
 
   void add_corrections() {
     for (const Weight& weight : list_) {
-      if (!weight.grid_alone || weight.chain->layout.empty()) continue;
-      const tt::Layout& layout = weight.chain->layout;
-      const std::int64_t rank = layout.ranks[layout.middle()];
-      const GgufType type =
-          folder_.find(weight.chain->core_name(0))->tensor.type == io::StoredType::F16 ? GgufType::F16 : GgufType::F32;
+      if (!weight.grid_alone || !has_correction(*weight.chain)) continue;
+      const std::int64_t rank = correction_rank(*weight.chain);
+      const bool half = correction_type(folder_, *weight.chain) == io::StoredType::F16;
+      const GgufType type = half ? GgufType::F16 : GgufType::F32;
       corrections_.push_back({weight.tensor.name + ".lora_a", type, {rank, weight.columns()}});
       corrections_.push_back({weight.tensor.name + ".lora_b", type, {weight.rows(), rank}});
     }
@@ -255,19 +255,15 @@ class Plan {
 
   void fill_factor(const io::GgufTensorToWrite& tensor, io::GgufSink& sink) const {
     const Weight& weight = *by_name_.at(tensor.name.substr(0, tensor.name.rfind('.')));
-    const auto both = tt::factors(io::read_chain(folder_, *weight.chain, weights_.block().threshold));
-    if (tensor.name.ends_with("_a")) return sink.floats(tt::transposed(both.left).values);
-    const Matrix right = tt::transposed(both.right);  // [out x rank]
-    for (std::int64_t row = 0; row < right.rows; ++row)
-      sink.floats({right.row(weight.source_row(row)), static_cast<std::size_t>(right.columns)});
+    const auto [a, b] = read_correction(folder_, *weight.chain, weights_.block().threshold);
+    if (tensor.name.ends_with("_a")) return sink.floats(a.values);
+    for (std::int64_t row = 0; row < b.rows; ++row)
+      sink.floats({b.row(weight.source_row(row)), static_cast<std::size_t>(b.columns)});
   }
 
   // The numbers of a weight as the file has them, in the rows of the folder.
   Matrix numbers_of(const Weight& weight) const {
-    if (weight.grid_alone) {
-      Matrix numbers = io::read_base(folder_, *weight.chain);
-      return weight.chain->table() || weight.chain->conv1d ? numbers : tt::transposed(numbers);
-    }
+    if (weight.grid_alone) return base_as_stored(folder_, *weight.chain);
     if (weight.chain) return weights_.as_stored(*weight.chain);
     if (weight.name.empty()) return {1, weight.columns(), rope_divisors()};
     return {weight.rows(), weight.columns(), folder_.read_floats(weight.name, weight.tensor.shape)};

@@ -8,7 +8,7 @@
 #include "lib/core/terminal/log.h"
 #include "lib/data/tokenizer/sentencepiece_message.h"
 #include "lib/data/tokenizer/tokenizer.h"
-#include "lib/export/gguf/gguf_splits.h"
+#include "lib/io/gguf/gguf_splits.h"
 #include "lib/io/json_file.h"
 
 namespace comera::exporting {
@@ -79,9 +79,10 @@ class Tokens {
     if (model.value("type", "BPE") != "BPE")
       fail_input("{}: is of type {}; llama.cpp's llama models use byte-level BPE or SentencePiece", file,
                  printable(model["type"].get<std::string>()));
-    const std::optional<Split> split = split_of(json);
+    const std::optional<io::WordSplit> split = io::split_of(json);
     if (!split)
-      fail_input("{}: splits or normalises texts in a way that has no name here; {} are known", file, known_splits());
+      fail_input("{}: splits or normalises texts in a way that has no name here; {} are known", file,
+                 io::known_splits());
     add("model", "gpt2");
     add("pre", split->name);
     Pieces pieces;

@@ -214,6 +214,22 @@ void place_tensors(GgufHeader& header, const Reader& reader, std::uint64_t file_
                  printable(sorted[i - 1]->name));
 }
 
+constexpr const char *split_count = "split.count", *split_number = "split.no", *split_tensors = "split.tensors.count";
+constexpr std::int64_t most_parts = 1000;
+
+std::string part_ending(std::int64_t number, std::int64_t count) {
+  return fmt::format("-{:05}-of-{:05}.gguf", number, count);
+}
+
+// The path of a part without its ending.
+std::string stem_of_part(const std::string& path, std::int64_t number, std::int64_t count) {
+  const std::string ending = part_ending(number, count);
+  if (!path.ends_with(ending))
+    fail_input("{}: is file {} of {} of a model, so its name must end in {}; give all files their names", path, number,
+               count, ending);
+  return path.substr(0, path.size() - ending.size());
+}
+
 }  // namespace
 
 GgufHeader parse_gguf(std::string_view bytes, const std::string& file) {
@@ -239,7 +255,57 @@ bool is_gguf_file(const std::string& path) {
   return kind && kind->is_gguf();
 }
 
-GgufFile::GgufFile(std::string path) : path_(std::move(path)), file_(path_), header_(parse_gguf(file_.text(), path_)) {}
+GgufFile::GgufFile(std::string path) : path_(std::move(path)), paths_{path_} {
+  files_.emplace_back(path_);
+  header_ = parse_gguf(files_[0].text(), path_);
+  if (has(split_count) && integer(split_count) != 1) open_parts();
+}
+
+void GgufFile::open_parts() {
+  const std::int64_t count = integer(split_count);
+  if (count < 2 || count > most_parts)
+    fail_input("{}: key {} is {}; it must be 1 to {}", path_, split_count, count, most_parts);
+  const std::string stem = stem_of_part(path_, integer(split_number) + 1, count);
+  files_.clear();
+  paths_.clear();
+  GgufHeader whole;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const std::string path = stem + part_ending(k + 1, count);
+    if (!path_exists(path))
+      fail_input("{}: file {} of {} of the model is missing; put it beside the others", path, k + 1, count);
+    files_.emplace_back(path);
+    paths_.push_back(path);
+    header_ = parse_gguf(files_.back().text(), path);
+    for (const auto& [key, wanted] : {std::pair{split_count, count}, {split_number, k}})
+      if (!has(key) || integer(key) != wanted)
+        fail_input("{}: key {} is not {}, as its name says; the files belong to different models", path, key, wanted);
+    for (GgufTensor& tensor : header_.tensors) tensor.part = static_cast<std::size_t>(k);
+    if (k == 0) {
+      whole = std::move(header_);
+      continue;
+    }
+    whole.tensors.insert(whole.tensors.end(), std::make_move_iterator(header_.tensors.begin()),
+                         std::make_move_iterator(header_.tensors.end()));
+  }
+  header_ = std::move(whole);
+  require_all_once();
+}
+
+void GgufFile::require_all_once() const {
+  std::set<std::string_view> names;
+  for (const GgufTensor& tensor : header_.tensors)
+    if (!names.insert(tensor.name).second)
+      fail_input("{}: tensor {} is in two files of the model", path_, printable(tensor.name));
+  if (has(split_tensors) && integer(split_tensors) != std::ssize(header_.tensors))
+    fail_input("{}: its files hold {} tensors, and key {} says {}; fetch them again", path_, header_.tensors.size(),
+               split_tensors, integer(split_tensors));
+}
+
+std::uint64_t GgufFile::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const MappedFile& file : files_) bytes += file.bytes().size();
+  return bytes;
+}
 
 const GgufTensor* GgufFile::find(std::string_view name) const {
   const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
@@ -272,13 +338,14 @@ const std::vector<std::int64_t>& GgufFile::integers(const std::string& key) cons
 
 void GgufFile::read_row(const GgufTensor& tensor, std::int64_t row, std::span<float> out) const {
   COMERA_CHECK(static_cast<std::int64_t>(out.size()) == tensor.columns() && row >= 0 && row < tensor.rows());
-  const std::uint64_t row_bytes = (tensor.end - tensor.begin) / static_cast<std::uint64_t>(tensor.rows());
-  dequantise(tensor.type, file_.bytes().subspan(tensor.begin + static_cast<std::uint64_t>(row) * row_bytes, row_bytes),
-             out);
+  const std::size_t row_bytes = (tensor.end - tensor.begin) / static_cast<std::uint64_t>(tensor.rows());
+  dequantise(tensor.type, bytes(tensor).subspan(static_cast<std::size_t>(row) * row_bytes, row_bytes), out);
 }
 
-void GgufFile::forget(const GgufTensor& tensor) const {
-  file_.forget(file_.bytes().subspan(tensor.begin, tensor.end - tensor.begin));
+std::span<const std::byte> GgufFile::bytes(const GgufTensor& tensor) const {
+  return files_[tensor.part].bytes().subspan(tensor.begin, tensor.end - tensor.begin);
 }
+
+void GgufFile::forget(const GgufTensor& tensor) const { files_[tensor.part].forget(bytes(tensor)); }
 
 }  // namespace comera::io

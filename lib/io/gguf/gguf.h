@@ -26,7 +26,8 @@ struct GgufTensor {
   std::string name;
   GgufType type = GgufType::F32;
   FileShape shape;                   // row major: the last dimension is contiguous (the reverse of the file's order)
-  std::uint64_t begin = 0, end = 0;  // bytes from the start of the file
+  std::uint64_t begin = 0, end = 0;  // bytes from the start of its file
+  std::size_t part = 0;              // the file that holds it, of a model in several files
 
   std::int64_t elements() const { return elements_of(shape); }
   std::int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
@@ -45,15 +46,18 @@ GgufHeader parse_gguf(std::string_view bytes, const std::string& file);
 // True for a file that begins with the magic; false for everything else, also for what cannot be read.
 bool is_gguf_file(const std::string& path);
 
+// An open file, or all files of a model that llama-gguf-split divided: the name of one of them, which ends in
+// -00001-of-00003.gguf, stands for all. Keys are those of the first, tensors those of all.
 class GgufFile {
  public:
   explicit GgufFile(std::string path);
 
   const std::string& path() const { return path_; }
+  const std::vector<std::string>& all_paths() const { return paths_; }
   const GgufHeader& header() const { return header_; }
   const std::vector<GgufTensor>& tensors() const { return header_.tensors; }
   const GgufTensor* find(std::string_view name) const;  // null if there is none
-  std::uint64_t bytes() const { return file_.bytes().size(); }
+  std::uint64_t bytes() const;                          // of all files
 
   // The value of a key, converted if it is a number. InputError if it is missing or of another kind.
   std::int64_t integer(const std::string& key) const;
@@ -65,15 +69,19 @@ class GgufFile {
 
   // Row `row` of a tensor as floats; `out` has its columns.
   void read_row(const GgufTensor& tensor, std::int64_t row, std::span<float> out) const;
+  std::span<const std::byte> bytes(const GgufTensor& tensor) const;  // its blocks
   // Releases the mapped memory of a tensor.
   void forget(const GgufTensor& tensor) const;
 
  private:
   template <class T>
   const T& value(const std::string& key, const char* kind) const;
+  void open_parts();
+  void require_all_once() const;
 
   std::string path_;
-  MappedFile file_;
+  std::vector<std::string> paths_;
+  std::vector<MappedFile> files_;
   GgufHeader header_;
 };
 

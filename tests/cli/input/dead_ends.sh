@@ -76,15 +76,13 @@ pointer.safetensors|a pointer of Git LFS, not the file itself.*git lfs pull
 weights.safetensors|a zip archive, as PyTorch's pickled weights are
 page.safetensors|a web page.*fetch the file again
 EOF
-run "$COMERA" evaluate model.gguf --data train.tsv
-expect_refused 'model.gguf: is a GGUF file \(llama.cpp\), no folder; make a Hugging Face folder of it: comera export'
-for verb in inspect "export -o made --to safetensors"; do
+for call in inspect "export -o made --to safetensors" "export -o made" "evaluate --data train.tsv" "predict" \
+  "tensorize -o made --ratio 2" "finetune -o made --data train.tsv" "evaluate dense --data corpus.txt --against" \
+  "evaluate dense --data corpus.txt --tokenizer"; do
   # shellcheck disable=SC2086  # a verb and its options
-  run "$COMERA" $verb model.gguf
+  run "$COMERA" $call model.gguf </dev/null
   expect_refused 'model.gguf: byte 16: claims 1 tensors, but only 0 bytes follow'
 done
-run "$COMERA" export model.gguf -o made
-expect_refused 'is a GGUF file; make a folder of it first: comera export model.gguf -o DIR --to safetensors'
 
 # For a model name of the hub the error shows the command that downloads it. A path gets no such hint.
 hint='hf download some/model-v1.5 --local-dir model-v1.5'

@@ -8,17 +8,17 @@
 
 #include "lib/io/json.h"
 
-namespace comera::exporting {
+namespace comera::io {
 
-struct Split {
+struct WordSplit {
   const char* name;  // llama.cpp's, tokenizer.ggml.pre
-  io::Json pre_tokenizer;
-  io::Json normalizer;         // null: none
+  Json pre_tokenizer;
+  Json normalizer;             // null: none
   bool ignore_merges = false;  // a whole word of the vocabulary is one token
 };
-std::optional<Split> split_named(std::string_view name);
+std::optional<WordSplit> split_named(std::string_view name);
 // The split of a tokenizer.json; none if llama.cpp has no name for it that is known here.
-std::optional<Split> split_of(const io::Json& tokenizer);
+std::optional<WordSplit> split_of(const Json& tokenizer);
 std::string known_splits();  // "gpt-2, smollm, ..."
 
-}  // namespace comera::exporting
+}  // namespace comera::io

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace comera::exporting {
+namespace comera::io {
 
 // Names of tensors with ".weight" or ".bias". None: a llama model has no such tensor.
 std::optional<std::string> hugging_face_name(std::string_view gguf_name);
@@ -23,4 +23,4 @@ bool is_query(std::string_view name);
 bool is_key(std::string_view name);
 bool is_head_norm(std::string_view name);  // of q or k, which qwen3 has
 
-}  // namespace comera::exporting
+}  // namespace comera::io

@@ -1,10 +1,10 @@
-#include "lib/export/gguf/gguf_names.h"
+#include "lib/io/gguf/gguf_names.h"
 
 #include <charconv>
 
 #include "lib/core/error.h"
 
-namespace comera::exporting {
+namespace comera::io {
 namespace {
 
 struct Name {
@@ -66,4 +66,4 @@ bool is_head_norm(std::string_view name) {
 }
 bool is_key(std::string_view name) { return has_part(name, ".attn_k.", ".self_attn.k_proj."); }
 
-}  // namespace comera::exporting
+}  // namespace comera::io

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "lib/core/error.h"
-#include "lib/export/gguf/folder_of_gguf.h"
+#include "lib/io/gguf/gguf_tokenizer.h"
 #include "lib/io/model_folder.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/io/gguf_bytes.h"
@@ -43,32 +43,31 @@ GgufBytes llama() {
   return file;
 }
 
-class Opened {
+class Written {
  public:
-  explicit Opened(const GgufBytes& bytes)
-      : file_((write_file_atomic(folder_ / "m.gguf", bytes.file()), folder_ / "m.gguf")) {}
-  const io::GgufFile& file() const { return file_; }
-  std::string out() const { return folder_ / "out"; }
+  explicit Written(const GgufBytes& bytes) { write_file_atomic(path(), bytes.file()); }
+  std::string path() const { return folder_ / "m.gguf"; }
+  std::string in(const std::string& name) const { return folder_ / name; }
 
  private:
   TemporaryFolder folder_;
-  io::GgufFile file_;
 };
 
 void check_refused(const GgufBytes& bytes, const std::string& why) {
-  const Opened opened(bytes);
-  CHECK_THROWS_WITH(exporting::write_gguf_folder(opened.file(), {opened.out()}), Contains(why));
-  CHECK(!path_exists(opened.out()));
+  const Written written(bytes);
+  CHECK_THROWS_WITH(io::ModelFolder(written.path()), Contains(why));
 }
 
 }  // namespace
 
-TEST_CASE("gguf folder: names, settings and rows are those of transformers") {
-  const Opened opened(llama());
-  const exporting::GgufFolder made = exporting::write_gguf_folder(opened.file(), {opened.out()});
-  CHECK(made.without_tokenizer.empty());
-  const io::ModelFolder folder(opened.out());
-  CHECK(made.bytes == folder.bytes());
+TEST_CASE("gguf model: names, settings and rows are those of transformers") {
+  const Written written(llama());
+  const io::ModelFolder folder(written.path());
+  CHECK(folder.path() == written.path());
+  std::vector<io::TensorToWrite> tensors;
+  for (const io::ModelFolder::Entry& entry : folder.entries())
+    tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape});
+  CHECK(folder.bytes() == io::safetensors_bytes(tensors, {{"format", "pt"}}));
   CHECK(folder.read_floats("model.embed_tokens.weight", {3, 8}) == ramp(24, 0));
   CHECK(folder.read_floats("model.layers.0.self_attn.v_proj.weight", {4, 8}) == ramp(32, 300));
   CHECK(folder.read_floats("model.layers.0.input_layernorm.weight", {8}) == ramp(8, 400));
@@ -91,33 +90,70 @@ TEST_CASE("gguf folder: names, settings and rows are those of transformers") {
   CHECK(config["tie_word_embeddings"] == true);
 }
 
-TEST_CASE("gguf folder: the tokenizer is written, or the reason why not is told") {
-  const Opened opened(llama());
-  const io::Json tokenizer = exporting::gguf_tokenizer(opened.file());
+TEST_CASE("gguf model: bytes and strips are those of the numbers, however they are stored") {
+  GgufBytes bytes = llama();
+  bytes.tensor({"output.weight", {3, 32}, 8, bytes.data_bytes()});  // Q8_0, three blocks with a scale of 1/2
+  const std::string block = GgufBytes::raw(std::uint16_t{0x3800}) + std::string(32, '\3');
+  bytes.append(block + block + block);
+  const Written written(bytes);
+  const io::ModelFolder folder(written.path());
+  for (const io::ModelFolder::Entry& entry : folder.entries()) {
+    INFO(entry.tensor.name);
+    const io::StoredTensor& tensor = entry.tensor;
+    const io::StoredBytes stored = folder.file_of(entry).bytes(tensor);
+    REQUIRE(stored.size() == tensor.bytes());
+    std::vector<float> numbers(static_cast<std::size_t>(tensor.elements()));
+    io::to_floats(tensor.type, stored.span(), numbers);
+    CHECK(numbers == folder.read_floats(tensor.name, tensor.shape));
+    std::vector<float> last(static_cast<std::size_t>(tensor.columns()));
+    folder.file_of(entry).read_strip(tensor, tensor.rows() - 1, last);
+    CHECK(last == std::vector<float>(numbers.end() - tensor.columns(), numbers.end()));
+    folder.file_of(entry).forget(tensor);
+  }
+  CHECK(folder.find("lm_head.weight")->tensor.type == io::StoredType::F32);
+  CHECK(folder.read_floats("lm_head.weight", {3, 32})[95] == 1.5f);
+}
+
+TEST_CASE("gguf model: side files are its tokenizer") {
+  const Written written(llama());
+  make_folders(written.in("to"));
+  const io::CopiedFiles copied = io::copy_side_files(written.path(), written.in("to"), io::CopyLayout::same);
+  CHECK(copied.copied == std::vector<std::string>{"tokenizer.json", "tokenizer_config.json"});
+  CHECK(read_file(written.in("to/tokenizer.json")) == io::gguf_tokenizer_files(io::GgufFile(written.path())).tokenizer);
+  const Written without(GgufBytes().text_key("general.architecture", "llama"));
+  make_folders(without.in("to"));
+  CHECK(io::copy_side_files(without.path(), without.in("to"), io::CopyLayout::same).copied.empty());
+  CHECK(is_empty_folder(without.in("to")));
+}
+
+TEST_CASE("gguf model: the tokenizer is read, or the reason why not is told") {
+  const Written written(llama());
+  const io::GgufFile file(written.path());
+  const io::Json tokenizer = io::gguf_tokenizer(file);
   CHECK(tokenizer["model"]["vocab"] == io::Json{{"a", 0}, {"b", 1}, {"<end>", 2}});
   CHECK(tokenizer["model"]["merges"] == io::Json{"a b"});
   CHECK(tokenizer["added_tokens"].size() == 1);
   CHECK(tokenizer["added_tokens"][0]["content"] == "<end>");
   CHECK(tokenizer["pre_tokenizer"]["pretokenizers"][0]["type"] == "Digits");
-  const io::Json config = exporting::gguf_tokenizer_config(opened.file());
+  const io::Json config = io::gguf_tokenizer_config(file);
   CHECK(config["eos_token"] == "<end>");
   CHECK(config["chat_template"] == "{{ messages }}");
 
   GgufBytes other;
   other.text_key("tokenizer.ggml.model", "llama");
-  CHECK_THROWS_WITH(exporting::gguf_tokenizer(Opened(other).file()), Contains("kind \"llama\""));
+  CHECK_THROWS_WITH(io::gguf_tokenizer(io::GgufFile(Written(other).path())), Contains("kind \"llama\""));
   GgufBytes damaged;
   damaged.text_key("tokenizer.ggml.model", "gpt2").texts_key("tokenizer.ggml.tokens", {"a", "\xff"});
   damaged.numbers_key("tokenizer.ggml.token_type", {1, 1}).texts_key("tokenizer.ggml.merges", {});
-  CHECK_THROWS_WITH(exporting::gguf_tokenizer(Opened(damaged).file()), Contains("item 1") && Contains("UTF-8"));
+  CHECK_THROWS_WITH(io::gguf_tokenizer(io::GgufFile(Written(damaged).path())), Contains("item 1") && Contains("UTF-8"));
 }
 
-TEST_CASE("gguf folder: what a folder cannot hold is refused, and nothing is written") {
+TEST_CASE("gguf model: what a folder cannot hold is refused") {
   check_refused(llama().floats("blk.0.attn_q_norm.weight", {4}, ramp(4, 0)), "attn_q_norm.weight belongs to no llama");
   check_refused(llama().floats("blk.x.attn_q.weight", {4}, ramp(4, 0)), "blk.x.attn_q.weight belongs to no llama");
   check_refused(llama().floats("rope_freqs.weight", {4}, ramp(4, 0)), "rope_freqs.weight belongs to no llama");
   check_refused(llama().number_key("llama.expert_count", 8), "llama.expert_count is 8");
-  check_refused(llama().number_key("split.count", 2), "llama-gguf-split --merge");
+  check_refused(llama().floats("blk.0.ffn_up.weight", {2, 2, 2}, ramp(8, 0)), "has 3 dimensions");
   check_refused(llama().text_key("llama.rope.scaling.type", "longrope"), "positions are scaled (longrope)");
   check_refused(llama().floats("blk.1.attn_q.weight", {6, 8}, ramp(48, 0)), "do not divide into 2 heads");
   check_refused(GgufBytes()

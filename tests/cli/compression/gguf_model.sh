@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# A GGUF file is a model in every verb that takes a folder, and its answers are those of the folder that export makes
+# of it, to the bit.
+. "$(dirname "$0")/../expect.sh"
+python3 "$tests/../scripts/make_checkpoint.py" llama --layers 2 --hidden 64 --intermediate 96 --vocabulary 260 \
+  --heads 4 --architecture llama --shards 1 --type F32
+# A tokenizer of bytes: the characters that byte-level BPE writes for them, and four more pieces.
+python3 - <<'PY'
+import json
+plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+rest = [b for b in range(256) if b not in plain]
+vocabulary = {chr(b): i for i, b in enumerate(plain)} | {chr(256 + i): len(plain) + i for i in range(len(rest))}
+for piece in ("th", "he", "in", "<end>"):
+    vocabulary[piece] = len(vocabulary)
+byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+end = {"id": 259, "content": "<end>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+       "special": True}
+model = {"type": "BPE", "vocab": vocabulary, "merges": ["t h", "h e", "i n"]}
+json.dump({"version": "1.0", "added_tokens": [end], "normalizer": None, "pre_tokenizer": byte_level,
+           "post_processor": None, "decoder": byte_level, "model": model}, open("llama/tokenizer.json", "w"))
+json.dump({"eos_token": "<end>"}, open("llama/tokenizer_config.json", "w"))
+with open("text.txt", "w") as text:
+    for i in range(60):
+        print("the thing in the inn, number", i, file=text)
+PY
+
+# A model with 4-bit weights, as one file, and the folder of it.
+run "$COMERA" tensorize llama -o bits --bits 4 --exclude '*embed*'
+expect_exit 0
+run "$COMERA" export bits -o model.gguf
+expect_exit 0
+run "$COMERA" export model.gguf -o folder --to safetensors --json
+expect_exit 0
+expect_json "d['quantised'] == 14 and d['tokenizer']"
+
+# same VERB WORDS...: the JSON of both models, without times and names.
+same() {
+  local verb=$1
+  shift
+  for model in model.gguf folder; do
+    run "$COMERA" "$verb" "$model" "$@" --json
+    expect_exit 0
+    python3 - >"$model.json.txt" "$work/.out" <<'PY'
+import json, sys
+answer = json.loads(open(sys.argv[1]).read())
+print(json.dumps({key: answer[key] for key in sorted(answer)
+                  if key not in ("model", "seconds", "tokens_per_second", "ms", "memory")}))
+PY
+  done
+  expect_same_bytes model.gguf.json.txt folder.json.txt
+}
+same evaluate --data text.txt --seq 32
+head -n 2 text.txt >prompts.txt
+for model in model.gguf folder; do
+  "$COMERA" predict "$model" --max-new 6 <prompts.txt >"$model.said" 2>/dev/null
+done
+expect_same_bytes model.gguf.said folder.said
+
+# What is made of it is the same: compressed, trained, exported.
+for model in model.gguf folder; do
+  run "$COMERA" tensorize "$model" -o "$model-small" --ratio 1.3 --exclude '*embed*' --calibrate text.txt
+  expect_exit 0
+  run "$COMERA" finetune "$model" -o "$model-tuned" --data text.txt --seq 32 --batch 2 --steps 2 --teacher "$model"
+  expect_exit 0
+  run "$COMERA" export "$model" -o "$model-graph.onnx"
+  expect_exit 0
+  run "$COMERA" export "$model" -o "$model-again.gguf"
+  expect_exit 0
+done
+for file in model.safetensors tokenizer.json config.json; do
+  expect_same_bytes "model.gguf-small/$file" "folder-small/$file"
+done
+expect_same_bytes model.gguf-tuned/model.safetensors folder-tuned/model.safetensors
+run "$COMERA" inspect model.gguf-small --verify model.gguf
+expect_exit 0
+run "$COMERA" inspect model.gguf-small --verify folder
+expect_exit 0
+run "$COMERA" evaluate model.gguf-small --against model.gguf --data text.txt --json
+expect_exit 0
+run "$COMERA" evaluate llama --tokenizer model.gguf --data text.txt --seq 32
+expect_exit 0
+run "$COMERA" evaluate model.gguf --against folder --data text.txt --require 'cosine>=0.999999'
+expect_exit 0
+finish
