@@ -4,6 +4,7 @@ namespace comera::exporting {
 
 bool has_correction(const io::ChainSpec& chain) { return chain.base && !chain.layout.empty(); }
 
+bool is_linear_correction(const io::ChainSpec& chain) { return has_correction(chain) && !chain.table(); }
 std::int64_t correction_rank(const io::ChainSpec& chain) { return chain.layout.ranks[chain.layout.middle()]; }
 
 io::StoredType correction_type(const io::ModelFolder& folder, const io::ChainSpec& chain) {

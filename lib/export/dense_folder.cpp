@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t shard_bytes = 5'000'000'000;
 
 // The dense tensors of the folder: tensors that belong to no chain, and the dense weights of the chains.
-std::vector<io::TensorToWrite> tensors_of(const io::ModelFolder& folder, const WeightReader& weights) {
+std::vector<io::TensorToWrite> tensors_of(const io::ModelFolder& folder, const WeightReader& weights, Grids grids) {
   std::set<std::string> parts;
   for (const io::ChainSpec& chain : weights.block().chains)
     for (io::ChainPart& part : io::parts_of(chain)) parts.insert(std::move(part.name));
@@ -24,9 +24,19 @@ std::vector<io::TensorToWrite> tensors_of(const io::ModelFolder& folder, const W
   for (const io::ModelFolder::Entry& entry : folder.entries())
     if (!parts.contains(entry.tensor.name))
       tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape});
-  for (const io::ChainSpec& chain : weights.block().chains)
-    tensors.push_back({chain.weight_name(), weights.dense_type(chain), chain.shape});
+  for (const io::ChainSpec& chain : weights.block().chains) {
+    const bool exact = chain.base && grids == Grids::apart;
+    tensors.push_back({chain.weight_name(), exact ? io::StoredType::F32 : weights.dense_type(chain), chain.shape});
+  }
   return tensors;
+}
+
+// dense_config() of a folder in fp32: transformers rounds to the type that config.json names.
+std::string in_fp32(const io::ModelFolder& folder) {
+  io::Json config = io::parse_json(dense_config(folder), folder.config_path());
+  for (const char* key : {"torch_dtype", "dtype"})
+    if (config.contains(key)) config[key] = "float32";
+  return io::json_text(config);
 }
 
 }  // namespace
@@ -54,9 +64,9 @@ std::string dense_config(const io::ModelFolder& folder) {
   return io::json_text(config);
 }
 
-DenseFolder plan_dense_folder(const io::ModelFolder& folder) {
+DenseFolder plan_dense_folder(const io::ModelFolder& folder, Grids grids) {
   const WeightReader weights(folder);
-  const auto shards = sharded(tensors_of(folder, weights));
+  const auto shards = sharded(tensors_of(folder, weights, grids));
   return {io::weights_bytes(shards, folder_metadata()),
           folder.bytes(),
           static_cast<std::int64_t>(weights.block().chains.size()),
@@ -65,9 +75,9 @@ DenseFolder plan_dense_folder(const io::ModelFolder& folder) {
 }
 
 DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check,
-                               const BaseAlone& base_alone) {
+                               Grids grids) {
   const WeightReader weights(folder);
-  const auto shards = sharded(tensors_of(folder, weights));
+  const auto shards = sharded(tensors_of(folder, weights, grids));
   DenseFolder result{io::weights_bytes(shards, folder_metadata()),
                      folder.bytes(),
                      static_cast<std::int64_t>(weights.block().chains.size()),
@@ -89,11 +99,11 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& targ
       return sink.bytes(bytes.data(), bytes.size());
     }
     const io::ChainSpec& chain = *chains.at(tensor.name);
-    const bool alone = base_alone && base_alone(chain);
+    const bool alone = grids == Grids::apart && is_linear_correction(chain);
     sink.floats((alone ? base_as_stored(folder, chain) : weights.as_stored(chain)).values);
   });
   io::CopiedFiles others = io::copy_side_files(folder.path(), making.temporary(), io::CopyLayout::same);
-  write_file_atomic(join_path(place, "config.json"), dense_config(folder));
+  write_file_atomic(join_path(place, "config.json"), grids == Grids::apart ? in_fp32(folder) : dense_config(folder));
   result.copied = std::move(others.copied);
   result.left_out = std::move(others.left_out);
   if (check) check(making.temporary());

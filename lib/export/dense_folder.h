@@ -16,16 +16,18 @@ struct DenseFolder {
   std::vector<std::string> copied, left_out;  // other files, relative names
 };
 
+// merged: weights on grids with their corrections, in the type that the dense model had. apart: in fp32, which holds
+// the numbers of every grid exactly, and linear weights without their corrections (corrections.h).
+enum class Grids : std::uint8_t { merged, apart };
+
 // The sizes that write_dense_folder() would write, computed from headers alone.
-DenseFolder plan_dense_folder(const io::ModelFolder& folder);
+DenseFolder plan_dense_folder(const io::ModelFolder& folder, Grids grids = Grids::merged);
 // Multiplies out every chain in the type of its cores and copies everything else. config.json has no comera block. If
 // the folder has shards, shards of at most 5 GB are written as Hugging Face does. Memory holds at most one weight. The
 // folder appears atomically: `check` runs on the finished folder before it gets its final name.
 using CheckFolder = std::function<void(const std::string& folder)>;
-// `base_alone`: weights on grids that are written without their corrections.
-using BaseAlone = std::function<bool(const io::ChainSpec& chain)>;
 DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check = {},
-                               const BaseAlone& base_alone = {});
+                               Grids grids = Grids::merged);
 
 // Tensors in shards of at most 5 GB, as Hugging Face writes them, and the metadata of each shard.
 std::vector<std::vector<io::TensorToWrite>> sharded(const std::vector<io::TensorToWrite>& tensors);

@@ -10,15 +10,13 @@
 namespace comera::exporting {
 namespace {
 
-bool is_apart(const io::ChainSpec& chain) { return has_correction(chain) && !chain.table(); }
-
 struct Adapter {
   std::vector<io::LoraModule> modules;
   std::map<std::string, const io::ChainSpec*> chains;  // by module
 
   Adapter(const io::ModelFolder& folder, const io::ComeraBlock& block) {
     for (const io::ChainSpec& chain : block.chains) {
-      if (!is_apart(chain)) continue;
+      if (!is_linear_correction(chain)) continue;
       modules.push_back(
           {chain.name, correction_rank(chain), chain.rows(), chain.columns(), correction_type(folder, chain)});
       chains[chain.name] = &chain;
@@ -47,7 +45,7 @@ PeftFolder plan_peft_folder(const io::ModelFolder& folder) {
   const WeightReader weights(folder);
   const Adapter adapter(folder, weights.block());
   PeftFolder result = described(folder, adapter, weights.block());
-  result.base = plan_dense_folder(folder);
+  result.base = plan_dense_folder(folder, Grids::apart);
   return result;
 }
 
@@ -64,7 +62,7 @@ PeftFolder write_peft_folder(const io::ModelFolder& folder, const Target& target
     io::write_lora(join_path(made, adapter_folder), adapter.modules, target.path, factors);
     if (check) check(made);
   };
-  result.base = write_dense_folder(folder, target, write_adapter, is_apart);
+  result.base = write_dense_folder(folder, target, write_adapter, Grids::apart);
   return result;
 }
 

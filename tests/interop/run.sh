@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Reads our files with other programs, on the real checkpoints below COMERA_DATA: `make interop`, or
 # tests/interop/run.sh BUILD. Virtual environments are made below BUILD and kept, because torch needs gigabytes: one
-# with transformers and sentence-transformers, one with optimum-onnx, which needs an older transformers, one with
+# with transformers, sentence-transformers and peft, one with optimum-onnx, which needs an older transformers, one with
 # llama.cpp. COMERA_TRANSFORMERS_PYTHON, COMERA_OPTIMUM_PYTHON and COMERA_LLAMA_PYTHON name interpreters that have them
 # already.
 set -euo pipefail
@@ -98,9 +98,10 @@ step "$comera" export "$work/stories-bits" -o "$work/stories-float.onnx"
 step "$comera" export "$work/stories-bits" -o "$work/stories-qdq.onnx" --quantized qdq
 
 environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch transformers sentence-transformers \
-  sentencepiece
+  sentencepiece peft
 "$python" "$here/with_transformers.py" "$comera" "$checkpoints" "$work"
 "$python" "$here/with_comera_tt.py" "$comera" "$work"
+"$python" "$here/with_peft.py" "$comera" "$checkpoints/stories15M" "$work/stories-bits" "$work"
 environment optimum-venv "${COMERA_OPTIMUM_PYTHON:-}" numpy torch optimum-onnx onnxruntime sentencepiece
 "$python" "$here/with_optimum.py" "$checkpoints" "$work"
 # At ratio 1.6 of the whole file two thirds of the products are saved. Factors that are not faster than dense are
