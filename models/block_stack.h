@@ -29,10 +29,10 @@ struct FlowGradient {
 };
 
 // The range of keys that each query attends to, i32 [B, T] in device memory. Empty: from the first key, or to the last
-// key. near_begin, near_end: of the blocks whose attention has a window, in models that have such blocks.
+// key. near_begin: where the range begins in blocks whose attention has a window, in models with such blocks.
 struct KeyRanges {
   Tensor begin, end;
-  Tensor near_begin, near_end;
+  Tensor near_begin;
 };
 
 class Block {
