@@ -82,6 +82,7 @@ Json body_json(const Result& result) {
                            {"tokens", result.calibration->tokens},
                            {"held_tokens", result.calibration->held_tokens},
                            {"judged_tokens", result.calibration->judged_tokens}};
+  for (const compress::BlockOutcome& block : result.blocks) json["blocks"].push_back(compress::to_json(block));
   json["left_out"] = result.files.left_out;
   json["layers"] = Json::array();
   for (const LayerOutcome& layer : result.layers) json["layers"].push_back(layer_json(layer, result.format));
