@@ -15,7 +15,7 @@ namespace comera::compress {
 class WeightsFiles final : public CountedFile {
  public:
   // `folder` must outlive the object. `calibration` becomes part of the certificate. `refined`: blocks are refined.
-  WeightsFiles(const io::ModelFolder& folder, std::optional<MomentsInfo> calibration, bool refined)
+  WeightsFiles(const io::ModelFolder& folder, std::optional<MomentsInfo> calibration, bool refined = false)
       : folder_(folder), calibration_(std::move(calibration)), refined_(refined) {}
   std::uint64_t dense_bytes() const override { return folder_.bytes(); }
   std::uint64_t bytes(const std::vector<LayerJob>& jobs, std::size_t size) const override;

@@ -33,7 +33,7 @@ struct Refinement {
   bool on = false;
   std::int64_t steps = 200;  // of one batch each, at most 2,048 tokens
   // The largest step of a number, relative to the root mean square of its tensor.
-  double rate = 3e-3;
+  double rate = 1e-2;
 };
 
 struct Settings {

@@ -18,7 +18,7 @@ class FixedLinear final : public Linear {
     weight.transposed_in_file = true;
     weight.fixed = true;
     read_weight_ = cast_weights_.add(builder.parameters.add(std::move(weight)));
-    if (spec.form.layout.empty())
+    if (spec.form.layout.modes.empty() || spec.form.layout.empty())
       builder.parameters_dense += in * spec.out;
     else
       correction_ = make_tt_linear(builder, {correction_of(spec)}, in, none);
@@ -57,7 +57,7 @@ class FixedLinear final : public Linear {
       walk.drop(sum);
   }
 
-  Producer* producer() override { return activation_ == none || !pre_->has_numbers() ? nullptr : this; }
+  Producer* producer() override { return pre_.saved && pre_->has_numbers() ? this : nullptr; }
 
   Tensor rebuild(Walk& walk) override {
     Tensor pre = pre_->read(walk);

@@ -19,7 +19,7 @@ class BlockFlows {
  public:
   // The parts of a calibration that outlive the object.
   struct Parts {
-    const plan::Machine& machine;
+    plan::Machine machine;
     const models::ModelSpec& spec;
     engine::Engine& engine;
     StreamedWeights& weights;

@@ -33,7 +33,7 @@ std::string hash_vectors(const std::map<std::string, std::span<const std::byte>>
 std::string to_text(const Certificate& certificate);
 // A text as long as the longest certificate of these layers. Sizes are planned before the errors are known.
 std::string widest_certificate(const std::vector<std::string>& names, const std::optional<MomentsInfo>& calibration,
-                               bool refined);
+                               bool refined = false);
 // InputError with the name `file`.
 Certificate parse_certificate(const std::string& text, const std::string& file);
 

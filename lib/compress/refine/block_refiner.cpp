@@ -27,27 +27,6 @@ void round_numbers(std::span<float> numbers, io::StoredType type) {
   io::to_floats(type, bytes, numbers);
 }
 
-using Snapshot = std::vector<std::vector<float>>;  // of the trained parameters
-
-Snapshot snapshot_of(const layers::Parameters& parameters) {
-  Snapshot snapshot;
-  for (const layers::Parameter& parameter : parameters.all())
-    if (!parameter.fixed) {
-      const std::span<const float> numbers = BlockTrainer::numbers(parameter);
-      snapshot.emplace_back(numbers.begin(), numbers.end());
-    }
-  return snapshot;
-}
-
-void restore(const layers::Parameters& parameters, const Snapshot& snapshot) {
-  auto next = snapshot.begin();
-  for (const layers::Parameter& parameter : parameters.all())
-    if (!parameter.fixed) {
-      std::copy(next->begin(), next->end(), BlockTrainer::numbers(parameter).begin());
-      ++next;
-    }
-}
-
 }  // namespace
 
 BlockRefiner::BlockRefiner(std::vector<LayerJob>& jobs, const io::ModelFolder& folder, InputMoments& moments,
@@ -71,7 +50,8 @@ std::optional<BlockOutcome> BlockRefiner::refine(std::size_t block, std::size_t 
     outcome = train(trainer, block, size);
     save(trainer, outcome, size);
   }
-  if (outcome.kept) adopt(trainer, linears, block, size);
+  if (!outcome.kept) return outcome;  // the model runs on as it did
+  adopt(trainer, linears, block, size);
   trainer.give_outputs();
   return outcome;
 }
@@ -144,17 +124,11 @@ BlockOutcome BlockRefiner::train(BlockTrainer& trainer, std::size_t block, std::
   BlockOutcome outcome{.block = block};
   outcome.before = trainer.error(TextPart::choosing);
   outcome.judged_before = outcome.judged_after = trainer.error(TextPart::judging);
-  const Snapshot fitted = snapshot_of(trainer.model().parameters());
   trainer.train(settings_);
   round(trainer, size);
   outcome.after = trainer.error(TextPart::choosing);
   outcome.kept = outcome.after < outcome.before;
-  if (outcome.kept) {
-    outcome.judged_after = trainer.error(TextPart::judging);
-  } else {
-    restore(trainer.model().parameters(), fitted);
-    trainer.changed();
-  }
+  if (outcome.kept) outcome.judged_after = trainer.error(TextPart::judging);
   outcome.seconds = wall_seconds() - start;
   log_info("block {}: refined, error of its outputs {:.4f}, before {:.4f}{}; {}", block + 1, outcome.after,
            outcome.before, outcome.kept ? "" : ", so it stays as fitted", format_seconds(outcome.seconds));

@@ -101,6 +101,20 @@ double mean_error(const Result& result) {
   return count ? sum / static_cast<double>(count) : 0;
 }
 
+Table refined_blocks(const Result& result) {
+  Table table;
+  table.columns = {{"block", "block"},
+                   {"error_before", "as fitted", Unit::error},
+                   {"error_after", "trained", Unit::error},
+                   {"kept", "stored"},
+                   {"judged_error_before", "other text, as fitted", Unit::error},
+                   {"judged_error_after", "other text, as stored", Unit::error}};
+  for (const compress::BlockOutcome& block : result.blocks)
+    table.rows.push_back({static_cast<std::int64_t>(block.block + 1), block.before, block.after,
+                          block.kept ? "trained" : "as fitted", block.judged_before, block.judged_after});
+  return table;
+}
+
 LayerLines tensorize_layers(const Result& result) {
   Table table;
   table.columns = {{"name", "weight"},
