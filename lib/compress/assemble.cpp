@@ -159,7 +159,8 @@ std::uint64_t WeightsFiles::bytes(const std::vector<LayerJob>& jobs, std::size_t
   std::vector<std::string> names;
   for (const Certificate::Layer& layer : earlier_layers(folder_)) names.push_back(layer.name);
   for (const CutLayer& layer : layers) names.push_back(layer.job->candidate.name);
-  return io::weights_bytes(shards_of(folder_, layers), metadata_with(widest_certificate(names, calibration_, refined_)));
+  return io::weights_bytes(shards_of(folder_, layers),
+                           metadata_with(widest_certificate(names, calibration_, refined_)));
 }
 
 // Two entries in the header.

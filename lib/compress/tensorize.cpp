@@ -152,7 +152,8 @@ CalibrationNeeds Tensorizer::calibration_needs() const {
   // model and at every size of the model as compressed so far. Two layers of a block have targets: their outputs and
   // the residual stream before them.
   const std::uint64_t sizes = std::max<std::uint64_t>(sizes_.size(), 1);
-  const std::uint64_t outputs = 2 * (1 + sizes + 2) * stream *
+  // Refinement also stores the inputs of the first block, and outputs of the dense model of its own.
+  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (settings_.refinement.on ? 2 : 0)) * stream *
                                 static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
   return {sizeof(float) * largest + sizeof(double) * (moments + factors), sizeof(float) * (outputs + sizes * linear)};
 }

@@ -116,8 +116,8 @@ TEST_CASE("refinement: a block that training does not improve stays as fitted, b
     return model.run(settings).at(0);
   };
   run("plain", {});
-  for (const auto& [output, refinement] :
-       {std::pair("still", Refinement{.on = true, .steps = 1, .rate = 0}), {"spoilt", {.on = true, .steps = 3, .rate = 1}}}) {
+  for (const auto& [output, refinement] : {std::pair("still", Refinement{.on = true, .steps = 1, .rate = 0}),
+                                           {"spoilt", {.on = true, .steps = 3, .rate = 1}}}) {
     const Result result = run(output, refinement);
     CHECK(result.blocks.size() == blocks);
     for (const BlockOutcome& block : result.blocks) CHECK(!block.kept);
@@ -154,8 +154,8 @@ TEST_CASE("refinement: corrections beside grids are trained, grids are not; size
     const bool first = entry.tensor.name.find("layer.0") != std::string::npos;
     const io::ModelFolder::Entry* other = plain.find(entry.tensor.name);
     REQUIRE(other);
-    const bool equal = std::ranges::equal(refined.file_of(entry).bytes(entry.tensor),
-                                          plain.file_of(*other).bytes(other->tensor));
+    const bool equal =
+        std::ranges::equal(refined.file_of(entry).bytes(entry.tensor), plain.file_of(*other).bytes(other->tensor));
     if (first && entry.tensor.name.ends_with(".base")) {
       CHECK(equal);
       ++same;

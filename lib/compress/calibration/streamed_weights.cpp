@@ -177,8 +177,7 @@ void StreamedWeights::show(const Vector& vector) const {
 void StreamedWeights::replace_vector(layers::Parameter& parameter, std::span<const float> numbers, std::size_t size) {
   COMERA_CHECK(!parameter.source && numbers.size() == count_of(parameter));
   const auto* now = static_cast<const float*>(parameter.value.data);
-  Vector& vector =
-      vectors_.try_emplace(parameter.index, Vector{&parameter, {now, now + numbers.size()}}).first->second;
+  Vector& vector = vectors_.try_emplace(parameter.index, Vector{&parameter, {now, now + numbers.size()}}).first->second;
   vector.by_size[size].assign(numbers.begin(), numbers.end());
   show(vector);
 }

@@ -12,7 +12,7 @@ namespace comera::compress {
 // The linear layers of a compressed model, by name.
 struct CompressedLayers {
   std::function<bool(const std::string& name)> has;
-  std::function<tt::Matrix(const std::string& name)> dense, fitted;  // weights, [in x out]
+  std::function<tt::Matrix(const std::string&name)> dense, fitted;  // weights, [in x out]
   // Lets the model of `moments` compute with the fitted weight.
   std::function<void(const std::string& name, const tt::Matrix& fitted)> follow;
 };

@@ -89,11 +89,10 @@ class Fitting {
     const auto refined = [&](std::size_t block, std::size_t size) { refine(block, size); };
     inputs_.moments->visit_together(
         {.follows = true, .part = part, .wants = wanted, .sizes = all_.end, .after_block = refined},
-                                    [&](std::span<const MomentGroup> groups) {
-                                      const std::size_t size = groups.empty() ? 0 : groups.front().size;
-                                      for (const LayerJob* job : fit_together(groups, {size, size + 1}))
-                                        follow(*inputs_.moments, *job, size, size);
-                                    });
+        [&](std::span<const MomentGroup> groups) {
+          const std::size_t size = groups.empty() ? 0 : groups.front().size;
+          for (const LayerJob* job : fit_together(groups, {size, size + 1})) follow(*inputs_.moments, *job, size, size);
+        });
   }
 
   // Fits layers whose inputs are known, at the same time and the largest first. Returns those that were not fitted

@@ -15,8 +15,8 @@ struct FitInputs {
   const Refinement& refinement;
 };
 
-// Fills the outcome of every job at every size. Takes layers and blocks that `work` already holds from there. Returns the
-// refined blocks of every size. Throws Stopped on a signal.
+// Fills the outcome of every job at every size. Takes layers and blocks that `work` already holds from there. Returns
+// the refined blocks of every size. Throws Stopped on a signal.
 std::vector<BlockOutcomes> fit_layers(std::vector<LayerJob>& jobs, const FitInputs& inputs, WorkFolder& work);
 
 }  // namespace comera::compress

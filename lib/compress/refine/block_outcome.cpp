@@ -18,9 +18,12 @@ io::Json to_json(const BlockOutcome& outcome) {
 
 BlockOutcome block_outcome_from(const io::Json& json, const std::string& file) {
   try {
-    return {json.at("block").get<std::size_t>(),           json.at("error_before").get<double>(),
-            json.at("error_after").get<double>(),          json.at("judged_error_before").get<double>(),
-            json.at("judged_error_after").get<double>(),   json.at("kept").get<bool>(),
+    return {json.at("block").get<std::size_t>(),
+            json.at("error_before").get<double>(),
+            json.at("error_after").get<double>(),
+            json.at("judged_error_before").get<double>(),
+            json.at("judged_error_after").get<double>(),
+            json.at("kept").get<bool>(),
             json.at("seconds").get<double>()};
   } catch (const nlohmann::json::exception& error) {
     fail_input("{}: is no refined block of this program: {}; remove the folder and start again", file, error.what());

@@ -104,10 +104,9 @@ void BlockRefiner::load(BlockTrainer& trainer, std::size_t size) const {
   }
   for (const layers::Parameter& parameter : model.parameters().all()) {
     if (parameter.role == layers::Role::core) continue;
-    const LayerJob* job =
-        parameter.fixed
-            ? compressed(parameter.name.substr(0, parameter.name.size() - weight_ending.size()), size)
-            : nullptr;
+    const LayerJob* job = parameter.fixed
+                              ? compressed(parameter.name.substr(0, parameter.name.size() - weight_ending.size()), size)
+                              : nullptr;
     if (!job) {
       flows_.read(parameter, BlockTrainer::numbers(parameter));
       continue;

@@ -21,9 +21,9 @@ class BlockRefiner {
   BlockRefiner(std::vector<LayerJob>& jobs, const io::ModelFolder& folder, InputMoments& moments,
                const Refinement& settings, WorkFolder& work);
 
-  // Call it when all layers of the block are fitted at this size. Their jobs then hold the refined layers, and the model
-  // that `moments` runs at this size computes with them. Nothing for a block without compressed layers, and beyond the
-  // stack. Takes a block that `work` holds from there.
+  // Call it when all layers of the block are fitted at this size. Their jobs then hold the refined layers, and the
+  // model that `moments` runs at this size computes with them. Nothing for a block without compressed layers, and
+  // beyond the stack. Takes a block that `work` holds from there.
   std::optional<BlockOutcome> refine(std::size_t block, std::size_t size);
 
  private:

@@ -1,4 +1,5 @@
-// Trains one block on its own outputs: the calibration text's inputs of the compressed model, the dense model's outputs.
+// Trains one block on its own outputs: the calibration text's inputs of the compressed model, the dense model's
+// outputs.
 #pragma once
 
 #include <memory>

@@ -36,8 +36,7 @@ class BlockUpdate final : public engine::WeightUpdate {
     const kernels::Backend& backend = walk.backend();
     walk.run(backend.square_sum, {gradients_.data(), static_cast<int>(gradients_.size()), &state->square_sum});
     // Without clipping: it sets the scale and tells a gradient that is not finite.
-    walk.run(backend.clip_gradient,
-             {0, &state->square_sum, state->loss, &state->applied_square_sum, &state->scalars});
+    walk.run(backend.clip_gradient, {0, &state->square_sum, state->loss, &state->applied_square_sum, &state->scalars});
     walk.run(backend.adamw, {tensors_.data(), static_cast<int>(tensors_.size()), &state->scalars});
   }
 

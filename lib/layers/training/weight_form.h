@@ -9,8 +9,8 @@
 
 namespace comera::layers {
 
-// grid: numbers on a grid and a chain that corrects them, for evaluation only. fixed: dense numbers that are not trained,
-// and a chain that corrects them, which is.
+// grid: numbers on a grid and a chain that corrects them, for evaluation only. fixed: dense numbers that are not
+// trained, and a chain that corrects them, which is.
 enum class Storage : std::uint8_t { dense, chain, grid, fixed };
 
 struct WeightForm {

@@ -81,7 +81,8 @@ void add_blocks(Page& page, const Result& result) {
   if (result.blocks.empty()) return;
   page.heading("Error of the outputs of blocks");
   page.paragraph(
-      "Relative to the dense block's outputs, on held-out text: the text that chooses between the fitted and the trained "
+      "Relative to the dense block's outputs, on held-out text: the text that chooses between the fitted and the "
+      "trained "
       "block, and text that takes no part in any choice.");
   page.table(refined_blocks(result));
 }
