@@ -26,6 +26,7 @@ void BlockStack::add(std::unique_ptr<Block> block) {
 
 Flow BlockStack::forward(Pass& pass, Flow in, const KeyRanges& keys) {
   layers::InputObserver* observer = pass.walk.recording() ? nullptr : layers::input_observer();
+  if (observer) observer->arrive(in.normed.tensor, in.residual);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     pass.walk.set_silent(observer && observer->enter(i));
     in = run(pass, i, in, keys);

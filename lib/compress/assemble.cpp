@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -128,6 +129,30 @@ class LayerFiles {
   const CutLayer* layer_ = nullptr;
 };
 
+// Files with vectors in place of those of the dense folder. They are small, so all are open.
+class Vectors {
+ public:
+  explicit Vectors(const std::vector<std::string>& paths) {
+    for (const std::string& path : paths)
+      for (const io::StoredTensor& tensor : files_.emplace_back(path).tensors()) file_of_[tensor.name] = &files_.back();
+  }
+
+  // Returns null if no file has the tensor.
+  const io::SafetensorsFile* holding(const std::string& tensor) const {
+    const auto found = file_of_.find(tensor);
+    return found == file_of_.end() ? nullptr : found->second;
+  }
+  std::string hash() const {
+    std::map<std::string, std::span<const std::byte>> all;
+    for (const auto& [name, file] : file_of_) all[name] = file->bytes(*file->find(name));
+    return hash_vectors(all);
+  }
+
+ private:
+  std::deque<io::SafetensorsFile> files_;
+  std::map<std::string, const io::SafetensorsFile*> file_of_;
+};
+
 }  // namespace
 
 std::uint64_t WeightsFiles::bytes(const std::vector<LayerJob>& jobs, std::size_t size) const {
@@ -135,7 +160,8 @@ std::uint64_t WeightsFiles::bytes(const std::vector<LayerJob>& jobs, std::size_t
   std::vector<std::string> names;
   for (const Certificate::Layer& layer : earlier_layers(folder_)) names.push_back(layer.name);
   for (const CutLayer& layer : layers) names.push_back(layer.job->candidate.name);
-  return io::weights_bytes(shards_of(folder_, layers), metadata_with(widest_certificate(names, calibration_)));
+  return io::weights_bytes(shards_of(folder_, layers),
+                           metadata_with(widest_certificate(names, calibration_, refined_)));
 }
 
 // Two entries in the header.
@@ -153,6 +179,8 @@ io::CopiedFiles assemble(const std::vector<LayerJob>& jobs, std::size_t size, co
   const std::string place = folder.place_in(made.temporary());
   make_folders(place);
   Certificate certificate = certificate_of(outcomes_at(jobs, size), calibration);
+  const Vectors vectors(dense.vectors);
+  certificate.refined = vectors.hash();
   for (const Certificate::Layer& layer : earlier_layers(folder)) certificate.layers.push_back(layer);
   LayerFiles layer_files(layers);
   const Shards shards = shards_of(folder, layers);
@@ -162,6 +190,8 @@ io::CopiedFiles assemble(const std::vector<LayerJob>& jobs, std::size_t size, co
   const auto fill = [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
     task.advance();
     if (const io::SafetensorsFile* file = layer_files.holding(tensor.name))
+      return copy(*file, *file->find(tensor.name), sink);
+    if (const io::SafetensorsFile* file = vectors.holding(tensor.name))
       return copy(*file, *file->find(tensor.name), sink);
     const io::ModelFolder::Entry& entry = *folder.find(tensor.name);
     copy(folder.file_of(entry), entry.tensor, sink);

@@ -14,9 +14,9 @@ namespace comera::compress {
 // The weights files of the compressed folder. Their size is a few bytes below the bound.
 class WeightsFiles final : public CountedFile {
  public:
-  // `folder` must outlive the object. `calibration` becomes part of the certificate.
-  WeightsFiles(const io::ModelFolder& folder, std::optional<MomentsInfo> calibration)
-      : folder_(folder), calibration_(std::move(calibration)) {}
+  // `folder` must outlive the object. `calibration` becomes part of the certificate. `refined`: blocks are refined.
+  WeightsFiles(const io::ModelFolder& folder, std::optional<MomentsInfo> calibration, bool refined = false)
+      : folder_(folder), calibration_(std::move(calibration)), refined_(refined) {}
   std::uint64_t dense_bytes() const override { return folder_.bytes(); }
   std::uint64_t bytes(const std::vector<LayerJob>& jobs, std::size_t size) const override;
   std::uint64_t third_core_bytes(const LayerPlan& plan) const override;
@@ -24,12 +24,15 @@ class WeightsFiles final : public CountedFile {
  private:
   const io::ModelFolder& folder_;
   std::optional<MomentsInfo> calibration_;
+  bool refined_;
 };
 
 // Source of the parts of a compressed folder that are no layers.
 struct DenseParts {
   const io::ModelFolder& folder;
   const std::optional<io::ComeraBlock>& block;  // of a model that already has chains
+  // Files with biases and norms that replace those of the folder.
+  std::vector<std::string> vectors = {};
 };
 
 // Writes the layers of this size to the folder `output` atomically: weights in as many shards as the source has,

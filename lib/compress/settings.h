@@ -28,6 +28,14 @@ struct Goal {
 // store 2 and 3 bits in 4.
 enum class MadeFor : std::uint8_t { any, gguf, onnx };
 
+// Training of each block after its layers are fitted (lib/compress/refine).
+struct Refinement {
+  bool on = false;
+  std::int64_t steps = 200;  // of one batch each, at most 2,048 tokens
+  // The largest step of a number, relative to the root mean square of its tensor.
+  double rate = 1e-2;
+};
+
 struct Settings {
   std::string model, output;
   std::string adapter = {};  // a PEFT LoRA folder that is merged into the model; "": none
@@ -48,6 +56,7 @@ struct Settings {
   bool again = false;           // the model already has chains; they stay as they are
   std::int64_t exact_rows = 0;  // number of exact rows of every table; needs calibration
   bool sequential = true;       // calibration runs with the compressed layers so far and corrects their error
+  Refinement refinement;        // with `sequential`
   // The file that is made from the written folder, and that reports refer to. Null: the weights files of the folder.
   std::shared_ptr<const CountedFile> final_file;
   OutputFormat format;  // of that file

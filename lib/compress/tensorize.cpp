@@ -11,6 +11,7 @@
 #include "lib/compress/plan/exact_rows.h"
 #include "lib/compress/plan/plan_file.h"
 #include "lib/compress/plan/planning.h"
+#include "lib/compress/refine/certify_again.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/process.h"
@@ -35,6 +36,7 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
                   fmt::join(s.choice.include, ","), fmt::join(s.choice.exclude, ","));
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
   text += fmt::format(" {} {}", s.sweeps, s.corrections);
+  if (s.refinement.on) text += fmt::format(" refine {} {}", s.refinement.steps, s.refinement.rate);
   for (const quant::Grid grid : s.grids) text += fmt::format(" {}", quant::name_of(grid));
   text +=
       fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
@@ -59,7 +61,7 @@ Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique
       pool_(pool),
       moments_(std::move(moments)),
       folder_(settings_.model, settings_.adapter),
-      weights_files_(folder_, calibration()) {
+      weights_files_(folder_, calibration(), settings_.refinement.on) {
   check_input();
   jobs_ = find_jobs(folder_, settings_.choice);
   make_plans();
@@ -73,6 +75,7 @@ void Tensorizer::check_input() {
         "[tensorize] --exact-rows {}: exact rows are chosen by look-up counts of text; give text with --calibrate, or "
         "leave it out",
         settings_.exact_rows);
+  check_refinement();
   block_ = io::parse_comera_block(folder_.config(), folder_.config_path());
   io::describe(folder_);  // throws if cores belong to no chain
   if (block_ && !block_->chains.empty() && !settings_.again)
@@ -80,6 +83,20 @@ void Tensorizer::check_input() {
         "[tensorize] {}: is tensorized already, {} of its weights are chains; use --again to compress what is still "
         "dense",
         folder_.path(), block_->chains.size());
+}
+
+void Tensorizer::check_refinement() const {
+  if (!settings_.refinement.on) return;
+  if (!moments_ || !moments_->flows())
+    fail_input("[tensorize] --refine: blocks are trained on text; give text with --calibrate, or leave it out");
+  if (!settings_.sequential)
+    fail_input(
+        "[tensorize] --refine: a block is trained on the outputs of the compressed blocks before it; leave out "
+        "--no-sequential or --refine");
+  if (settings_.again)
+    fail_input(
+        "[tensorize] --refine: the chains of a model that is tensorized already stay as they are; leave out --again or "
+        "--refine");
 }
 
 void Tensorizer::make_plans() {
@@ -135,7 +152,8 @@ CalibrationNeeds Tensorizer::calibration_needs() const {
   // model and at every size of the model as compressed so far. Two layers of a block have targets: their outputs and
   // the residual stream before them.
   const std::uint64_t sizes = std::max<std::uint64_t>(sizes_.size(), 1);
-  const std::uint64_t outputs = 2 * (1 + sizes + 2) * stream *
+  // Refinement also stores the inputs of the first block, and outputs of the dense model of its own.
+  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (settings_.refinement.on ? 2 : 0)) * stream *
                                 static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
   return {sizeof(float) * largest + sizeof(double) * (moments + factors), sizeof(float) * (outputs + sizes * linear)};
 }
@@ -184,27 +202,32 @@ std::optional<MomentsInfo> Tensorizer::calibration() const {
 }
 
 std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
-  fit_layers(jobs_, {folder_, moments_.get(), settings_.sequential}, work);
+  refined_ = fit_layers(jobs_, {folder_, moments_.get(), settings_.sequential, settings_.refinement}, work);
   std::vector<Result> results;
   std::optional<AtomicFolder> all;  // parent folder of several ratios: they appear together
   if (sizes_.size() > 1) all.emplace(settings_.output);
   for (std::size_t size = 0; size < sizes_.size(); ++size) {
     const std::string& output = sizes_[size].output;
-    results.push_back(store(size, all ? join_path(all->temporary(), base_name(output)) : output));
+    std::vector<std::string> vectors;
+    for (const BlockOutcome& block : refined_[size])
+      if (block.kept) vectors.push_back(work.block_path(size, block.block));
+    if (!vectors.empty()) certify_again(jobs_, size, folder_, *moments_, vectors);
+    results.push_back(store(size, vectors, all ? join_path(all->temporary(), base_name(output)) : output));
     results.back().seconds = wall_seconds() - start;
   }
   if (all) all->commit_new();
   return results;
 }
 
-Result Tensorizer::store(std::size_t size, const std::string& place) {
+Result Tensorizer::store(std::size_t size, const std::vector<std::string>& vectors, const std::string& place) {
   Result result;
   result.source = settings_.model;
   result.output = sizes_[size].output;
   result.asked_ratio = sizes_[size].ratio;
   result.format = settings_.format;
   result.calibration = calibration();
-  result.files = assemble(jobs_, size, {folder_, block_}, result.calibration, place);
+  result.files = assemble(jobs_, size, {folder_, block_, vectors}, result.calibration, place);
+  result.blocks = refined_[size];
   result.layers = outcomes_at(jobs_, size);
   result.file_bytes = io::ModelFolder(place).bytes();
   result.file_bytes_dense = folder_.bytes();

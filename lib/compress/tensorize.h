@@ -12,6 +12,7 @@
 #include "lib/compress/assemble.h"
 #include "lib/compress/check/comparison.h"
 #include "lib/compress/fit/work.h"
+#include "lib/compress/refine/block_outcome.h"
 #include "lib/compress/settings.h"
 
 namespace comera::compress {
@@ -36,6 +37,7 @@ struct Result {
   double asked_ratio = 0;  // 0: no ratio was requested
   OutputFormat format;     // output and bytes are those of the file that was made from the written folder, if any
   std::vector<LayerOutcome> layers;
+  BlockOutcomes blocks;  // refined ones
   std::uint64_t file_bytes = 0, file_bytes_dense = 0;
   std::optional<std::uint64_t> counted_bytes;  // of the file of Goal::counted
   double seconds = 0;
@@ -65,6 +67,7 @@ class Tensorizer {
 
  private:
   void check_input();
+  void check_refinement() const;
   void require_work() const;
   void make_plans();
   void add_size(double ratio);
@@ -72,7 +75,7 @@ class Tensorizer {
   const CountedFile& counted() const { return settings_.goal.counted ? *settings_.goal.counted : final_file(); }
   std::optional<MomentsInfo> calibration() const;
   std::vector<Result> finish(WorkFolder& work, double start);
-  Result store(std::size_t size, const std::string& place);
+  Result store(std::size_t size, const std::vector<std::string>& vectors, const std::string& place);
 
   Settings settings_;
   kernels::ThreadPool& pool_;
@@ -82,6 +85,7 @@ class Tensorizer {
   WeightsFiles weights_files_;
   std::vector<LayerJob> jobs_;
   std::vector<RequestedSize> sizes_;
+  std::vector<BlockOutcomes> refined_;  // by size, after the fit
 };
 
 }  // namespace comera::compress

@@ -333,6 +333,10 @@ void StoredWeights::read(const Parameter& parameter, std::span<float> numbers) c
   source.folder().file_of(entry).forget(entry.tensor);
 }
 
+std::string StoredWeights::tensor_of(const Parameter& parameter) const {
+  return opened_->source.require(parameter.name, parameter.aliases).tensor.name;
+}
+
 void check_weights(const std::string& path, const Model& model, const LoadOptions& options) {
   const FileSource source(path, options);
   source.check_chains();

@@ -45,6 +45,8 @@ class StoredWeights {
   ~StoredWeights();
   // In the orientation of memory. Throws InputError as load_weights() does.
   void read(const Parameter& parameter, std::span<float> numbers) const;
+  // The tensor that holds the parameter. Errors as of read().
+  std::string tensor_of(const Parameter& parameter) const;
 
  private:
   struct Opened;

@@ -55,6 +55,8 @@ LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs
       set.members_.push_back({make_dense_linear(builder, specs[i], in, activation), {i}});
     } else if (specs[i].form.storage == Storage::grid) {
       set.members_.push_back({make_grid_linear(builder, specs[i], in, activation), {i}});
+    } else if (specs[i].form.storage == Storage::fixed) {
+      set.members_.push_back({make_fixed_linear(builder, specs[i], in, activation), {i}});
     } else if (specs[i].form.between != kernels::Activation::none && !specs[i].form.layout.empty()) {
       set.members_.push_back({make_bottleneck_linear(builder, specs[i], in, activation), {i}});
     } else {

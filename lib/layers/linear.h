@@ -69,6 +69,9 @@ std::unique_ptr<Linear> make_bottleneck_linear(Builder& builder, const LinearSpe
 // For evaluation only.
 std::unique_ptr<Linear> make_grid_linear(Builder& builder, const LinearSpec& spec, std::int64_t in,
                                          kernels::Activation activation);
+// y = act(x W + x A B + b) with a W that is not trained (Storage::fixed).
+std::unique_ptr<Linear> make_fixed_linear(Builder& builder, const LinearSpec& spec, std::int64_t in,
+                                          kernels::Activation activation);
 // The chain of a weight, for add_chain(), with order and gauge of the right sizes.
 ChainParameters chain_parameters(const LinearSpec& spec, std::int64_t in);
 

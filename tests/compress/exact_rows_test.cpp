@@ -50,6 +50,7 @@ class Counted final : public InputMoments {
   void visit_together(const Visit&, const std::function<void(std::span<const MomentGroup>)>&) override {}
   void replace(const std::string&, const tt::Matrix&, std::size_t) override {}
   void replace(const std::string&, const tt::Pair&, std::size_t) override {}
+  void replace_vector(const std::string&, std::span<const float>, std::size_t) override {}
   std::optional<double> effect(const std::string&, const tt::Matrix&) override { return std::nullopt; }
   void restore() override {}
 

@@ -74,7 +74,7 @@ TEST_CASE("layer job: every stage fills its fields, at every requested size") {
   require(jobs, {.planned = true, .measured = true, .allotted = 2});
   CHECK(files.bytes(jobs, 0) > files.bytes(jobs, 1));
   WorkFolder work(folder / "small", "key");
-  fit_layers(jobs, {dense, nullptr, true}, work);
+  fit_layers(jobs, {dense, nullptr, true, {}}, work);
   require(jobs, {.planned = true, .measured = true, .allotted = 2, .fitted = true});
   for (std::size_t size = 0; size < 2; ++size) {
     const std::string output = folder / fmt::format("small-{}", size);

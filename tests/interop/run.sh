@@ -98,8 +98,7 @@ step "$comera" export "$work/stories-bits" -o "$work/stories-float.onnx"
 step "$comera" export "$work/stories-bits" -o "$work/stories-qdq.onnx" --quantized qdq
 
 environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch transformers sentence-transformers \
-  sentencepiece peft
-  sentencepiece onnxruntime
+  sentencepiece peft onnxruntime
 "$python" "$here/with_families.py" "$comera" "$work"
 "$python" "$here/with_transformers.py" "$comera" "$checkpoints" "$work"
 "$python" "$here/with_comera_tt.py" "$comera" "$work"

@@ -172,9 +172,14 @@ class ReferenceRun {
  public:
   explicit ReferenceRun(const comera::models::ModelSpec& spec,
                         const comera::kernels::Backend& backend = comera::kernels::reference_backend())
+      : ReferenceRun(comera::models::make_model(spec, dtype), small_batch(spec), backend) {}
+
+  // Of any model, on a batch for it.
+  ReferenceRun(std::unique_ptr<comera::layers::Model> any, comera::data::Batch of_any,
+               const comera::kernels::Backend& backend = comera::kernels::reference_backend())
       : backend_(backend),
-        batch(small_batch(spec)),
-        model(comera::models::make_model(spec, dtype)),
+        batch(std::move(of_any)),
+        model(std::move(any)),
         sink(comera::layers::make_accumulate_sink(model->parameters(), model->step_gradients())) {
     using namespace comera;
     weights = bound(model->parameters().bytes());
@@ -287,7 +292,7 @@ class ReferenceRun {
     for (const auto& parameter : model->parameters().all()) {
       const comera::plan::Tensor gradient = sink->gradient(parameter);
       const T* data = static_cast<const T*>(gradient.data);
-      copies.emplace_back(data, data + gradient.elements());
+      copies.emplace_back(data, data + (gradient.empty() ? 0 : gradient.elements()));
     }
   }
 
@@ -329,6 +334,7 @@ inline Comparison compare_with_complex_step(ReferenceRun<double>& real, Referenc
   using namespace comera;
   Comparison seen;
   for (layers::Parameter& parameter : complex.model->parameters().all()) {
+    if (parameter.fixed) continue;
     for (const std::int64_t index : sample_entries(parameter)) {
       auto& entry = static_cast<std::complex<double>*>(parameter.value.data)[index];
       const std::complex<double> before = entry;

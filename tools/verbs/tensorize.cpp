@@ -117,6 +117,7 @@ compress::Settings settings_of(const OptionValues& values) {
   settings.floor = values.real("floor");
   settings.again = values.flag("again");
   settings.sequential = values.flag("sequential");
+  settings.refinement = {values.flag("refine"), values.integer("refine-steps"), values.real("refine-lr")};
   if (values.has("output")) settings.output = values.text("output");
   return settings;
 }
@@ -349,6 +350,29 @@ std::vector<Option> form_options() {
            .help = "accept a model that is tensorized already; its chains stay unchanged"}};
 }
 
+std::vector<Option> refinement_options() {
+  const compress::Refinement defaults;
+  return {{.name = "refine",
+           .type = OptionType::flag,
+           .group = "Calibration",
+           .help = "with --calibrate: train the factors, biases and norms of every block on the outputs of the dense "
+                   "block, after its layers are fitted"},
+          {.name = "refine-steps",
+           .type = OptionType::integer,
+           .default_text = std::to_string(defaults.steps),
+           .group = "Calibration",
+           .help = "training steps of a block, of at most 2,048 tokens each",
+           .minimum = 1,
+           .maximum = 1000000},
+          {.name = "refine-lr",
+           .type = OptionType::real,
+           .default_text = format_real(defaults.rate),
+           .group = "Calibration",
+           .help = "largest learning rate, relative to the numbers of each tensor",
+           .minimum = 0,
+           .maximum = 1}};
+}
+
 }  // namespace
 
 OptionTable tensorize_table() {
@@ -360,6 +384,7 @@ OptionTable tensorize_table() {
       .add(grid_options())
       .add(form_options())
       .add(calibration_options())
+      .add(refinement_options())
       .add({adapter_option()})
       .add(machine_options())
       .add({json_option()})

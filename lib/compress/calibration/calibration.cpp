@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "lib/compress/calibration/block_flows.h"
 #include "lib/compress/calibration/calibration_text.h"
 #include "lib/compress/calibration/collector.h"
 #include "lib/compress/calibration/probe.h"
@@ -94,6 +95,8 @@ class Calibration final : public InputMoments {
           left[size] = left[size].subspan(chunk.size());
           if (needs_targets(chunk, size)) find_targets(*block, wanted);
           measure(chunk, left[size].empty() ? *block : left[size].front().block, size, visit.follows, each);
+          const bool last = left[size].empty() || left[size].front().block != *block;
+          if (last && visit.after_block) visit.after_block(*block, size);
         }
     }
     if (some) forget_outputs();
@@ -116,6 +119,15 @@ class Calibration final : public InputMoments {
     weights_.replace(*parameter, factors, size);
     forget_outputs_after(*parameter, size);
   }
+
+  void replace_vector(const std::string& tensor, std::span<const float> numbers, std::size_t size) override {
+    layers::Parameter* parameter = find_vector(engine_->model(), tensor);
+    COMERA_CHECK(parameter != nullptr);
+    weights_.replace_vector(*parameter, numbers, size);
+    current(size).block.reset();
+  }
+
+  BlockFlows* flows() override { return &*flows_; }
 
   std::optional<double> effect(const std::string& layer, const Matrix& weight) override {
     layers::Parameter* parameter = find(layer);
@@ -287,6 +299,15 @@ class Calibration final : public InputMoments {
     engine::load_weights(settings_.model, engine_->weights(),
                          {.fresh = StreamedWeights::streams, .may_miss = {}, .adapter = settings_.adapter});
     probe_.emplace(*engine_, weights_, batches_, scratch_);
+    flows_.emplace(BlockFlows::Parts{
+        .machine = machine,
+        .spec = spec_,
+        .engine = *engine_,
+        .weights = weights_,
+        .batches = batches_,
+        .scratch = scratch_,
+        .current = [this](std::size_t size) -> BlockOutputs& { return current(size); },
+        .instead = [this](const std::string& layer, std::int64_t tokens) { return factors_of(layer, tokens); }});
   }
 
   layers::Parameter* find(const std::string& layer) const { return find_parameter(engine_->model(), layer); }
@@ -380,6 +401,7 @@ class Calibration final : public InputMoments {
   std::optional<std::size_t> targets_of_;  // the block of the targets
   std::vector<Group> groups_;
   std::optional<Probe> probe_;
+  std::optional<BlockFlows> flows_;
 };
 
 }  // namespace

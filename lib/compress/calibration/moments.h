@@ -67,7 +67,11 @@ struct Visit {
   std::int64_t tokens = 0;  // fitted tokens, evenly from all of them; 0: all
   // Number of compressed models with replaced weights of their own. The dense model runs once for all of them.
   std::size_t sizes = 1;
+  // Called after the last group of a block at a size.
+  std::function<void(std::size_t block, std::size_t size)> after_block = {};
 };
+
+class BlockFlows;  // lib/compress/calibration/block_flows.h
 
 class InputMoments {
  public:
@@ -92,6 +96,10 @@ class InputMoments {
   virtual void replace(const std::string& layer, const tt::Matrix& weight, std::size_t size = 0) = 0;
   // The same for a linear layer with a weight left right. The model multiplies by both factors if that is faster.
   virtual void replace(const std::string& layer, const tt::Pair& factors, std::size_t size = 0) = 0;
+  // The same for a vector, a bias or the gain or shift of a norm, by the name of its tensor.
+  virtual void replace_vector(const std::string& tensor, std::span<const float> numbers, std::size_t size = 0) = 0;
+  // The inputs and outputs of whole blocks; null: they are not known.
+  virtual BlockFlows* flows() { return nullptr; }
   // The relative change of the model's output when only this weight is replaced: ||y' - y||² / ||y||² over some
   // held-out text. Nothing if the model has no such weight or no suitable output. Restores the weight afterwards.
   virtual std::optional<double> effect(const std::string& layer, const tt::Matrix& weight) = 0;

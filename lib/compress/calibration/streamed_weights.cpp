@@ -27,6 +27,21 @@ layers::Parameter* find_parameter(layers::Model& model, const std::string& layer
   return nullptr;
 }
 
+layers::Parameter* find_vector(layers::Model& model, const std::string& tensor) {
+  layers::Parameter* found = nullptr;
+  const auto alike = [&](const std::string& name) {
+    return name.ends_with("." + tensor) || tensor.ends_with("." + name);
+  };
+  for (layers::Parameter& parameter : model.parameters().all()) {
+    if (parameter.shape.dims() != 1) continue;
+    std::vector<std::string> names = parameter.aliases;
+    names.push_back(parameter.name);
+    if (std::find(names.begin(), names.end(), tensor) != names.end()) return &parameter;
+    if (!found && std::any_of(names.begin(), names.end(), alike)) found = &parameter;
+  }
+  return found;
+}
+
 layers::ModelFactory StreamedWeights::streaming(layers::ModelFactory base) {
   return [this, base = std::move(base)](const layers::RankTable& ranks) {
     std::unique_ptr<layers::Model> model = base(ranks);
@@ -146,7 +161,32 @@ void StreamedWeights::forget_replaced(const Place& place) {
   if (stale != recent_.end()) drop(stale);
 }
 
+void StreamedWeights::show(Version version, std::size_t size) {
+  if (shown_ == version && size_ == size) return;
+  shown_ = version, size_ = size;
+  for (auto& [index, vector] : vectors_) show(vector);
+}
+
+void StreamedWeights::show(const Vector& vector) const {
+  const auto found = vector.by_size.find(size_);
+  const bool replaced = shown_ == Version::replaced && found != vector.by_size.end();
+  const std::vector<float>& numbers = replaced ? found->second : vector.original;
+  std::copy(numbers.begin(), numbers.end(), static_cast<float*>(vector.parameter->value.data));
+}
+
+void StreamedWeights::replace_vector(layers::Parameter& parameter, std::span<const float> numbers, std::size_t size) {
+  COMERA_CHECK(!parameter.source && numbers.size() == count_of(parameter));
+  const auto* now = static_cast<const float*>(parameter.value.data);
+  Vector& vector = vectors_.try_emplace(parameter.index, Vector{&parameter, {now, now + numbers.size()}}).first->second;
+  vector.by_size[size].assign(numbers.begin(), numbers.end());
+  show(vector);
+}
+
 void StreamedWeights::restore() {
+  for (auto& [index, vector] : vectors_) {
+    vector.by_size.clear();
+    show(vector);
+  }
   replaced_.clear();
   readers_.clear();
   ranks_.clear();

@@ -24,6 +24,9 @@ namespace comera::compress {
 // ("bert."). Null if the model has no such parameter.
 layers::Parameter* find_parameter(layers::Model& model, const std::string& layer);
 
+// The vector of this tensor: a bias, or the gain or shift of a norm. Null if the model has no such parameter.
+layers::Parameter* find_vector(layers::Model& model, const std::string& tensor);
+
 class StreamedWeights final : public layers::ParameterSource {
  public:
   enum class Version : std::uint8_t { original, replaced };
@@ -40,7 +43,7 @@ class StreamedWeights final : public layers::ParameterSource {
   static bool streams(const layers::Parameter& parameter) { return parameter.source != nullptr; }
 
   // Selects the version that layers read from now on. `size`: number of the compressed model.
-  void show(Version version, std::size_t size = 0) { shown_ = version, size_ = size; }
+  void show(Version version, std::size_t size = 0);
   void bring(layers::Parameter& parameter) override;
   // Valid until the next call.
   std::span<const float> original(layers::Parameter& parameter) { return numbers(parameter, {}); }
@@ -52,6 +55,8 @@ class StreamedWeights final : public layers::ParameterSource {
   // The same by two factors, left [in x R] and right [R x out], with no more numbers than the matrix. Layers get
   // them from factors(), not from bring().
   void replace(const layers::Parameter& parameter, const tt::Pair& factors, std::size_t size = 0);
+  // The same for a vector, which is always in memory: a bias or the gain of a norm.
+  void replace_vector(layers::Parameter& parameter, std::span<const float> numbers, std::size_t size = 0);
   bool any_replaced(std::size_t size = 0) const;
   // The factors in the selected version; rank 0 if the parameter is a matrix there. Valid until the next call.
   struct Factors {
@@ -60,6 +65,12 @@ class StreamedWeights final : public layers::ParameterSource {
   };
   Factors factors(const layers::Parameter& parameter);
   void restore();  // restores all weights at all sizes
+
+  // The numbers of the model itself, and the name of the tensor that holds them.
+  void read_original(const layers::Parameter& parameter, std::span<float> numbers) const {
+    stored_.read(parameter, numbers);
+  }
+  std::string tensor_of(const layers::Parameter& parameter) const { return stored_.tensor_of(parameter); }
 
   // Layers read these numbers until end_trial(), whichever version is selected.
   void try_out(const layers::Parameter& parameter, std::span<const double> numbers);
@@ -79,7 +90,13 @@ class StreamedWeights final : public layers::ParameterSource {
     bool replaced = false;
     std::vector<float> numbers;
   };
+  struct Vector {
+    layers::Parameter* parameter = nullptr;
+    std::vector<float> original;
+    std::map<std::size_t, std::vector<float>> by_size = {};
+  };
   bool shows_replaced(const layers::Parameter& parameter) const;
+  void show(const Vector& vector) const;
   void store(const Place& place, const layers::Parameter& parameter, std::span<const float> numbers);
   std::span<float> numbers(const layers::Parameter& parameter, std::optional<std::size_t> size);
   void read_replaced(const layers::Parameter& parameter, std::size_t size, std::span<float> numbers) const;
@@ -97,6 +114,7 @@ class StreamedWeights final : public layers::ParameterSource {
   std::map<Place, std::int64_t> ranks_;          // of parameters that two factors replace
   std::map<Place, Read> readers_;                // of parameters whose replaced numbers are not in the scratch file
   std::set<Place> replaced_;
+  std::map<int, Vector> vectors_;  // replaced at any size, by the index of the parameter
   std::optional<Held> trial_;
 };
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
+#include "lib/core/hash.h"
 #include "lib/core/terminal/log.h"
 
 namespace comera::compress {
@@ -58,9 +59,20 @@ Certificate certificate_of(const std::vector<LayerOutcome>& layers, const std::o
   return certificate;
 }
 
+std::string hash_vectors(const std::map<std::string, std::span<const std::byte>>& vectors) {
+  if (vectors.empty()) return "";
+  Hasher hasher;
+  for (const auto& [name, bytes] : vectors) {
+    hasher.update(name);
+    hasher.update(bytes.data(), bytes.size());
+  }
+  return hasher.hex();
+}
+
 std::string to_text(const Certificate& certificate) {
   Json json{{"version", 1}};
   if (certificate.calibration) json["calibration"] = calibration_json(*certificate.calibration);
+  if (!certificate.refined.empty()) json["refined"] = certificate.refined;
   json["layers"] = Json::array();
   for (const Certificate::Layer& layer : certificate.layers) {
     Json entry{{"name", layer.name},
@@ -73,11 +85,13 @@ std::string to_text(const Certificate& certificate) {
   return json.dump();
 }
 
-std::string widest_certificate(const std::vector<std::string>& names, const std::optional<MomentsInfo>& calibration) {
+std::string widest_certificate(const std::vector<std::string>& names, const std::optional<MomentsInfo>& calibration,
+                               bool refined) {
   Certificate certificate;
   certificate.calibration = calibration;
   constexpr double longest = 1.23456e-123;
   const std::string hash(32, '0');
+  if (refined) certificate.refined = hash;
   for (const std::string& name : names) certificate.layers.push_back({name, hash, hash, longest, longest});
   return to_text(certificate);
 }
@@ -95,6 +109,7 @@ Certificate parse_certificate(const std::string& text, const std::string& file) 
                     count_of(*found, "held_tokens", file),
                     value_of<bool>(*found, "sequential", file),
                     found->contains("judged_tokens") ? count_of(*found, "judged_tokens", file) : 0};
+  if (json.contains("refined")) certificate.refined = value_of<std::string>(json, "refined", file);
   const Json& layers = member(json, "layers", file);
   if (!layers.is_array()) fail_input("{}: the certificate's layers are no list; the file is damaged", file);
   for (const Json& entry : layers) {

@@ -2,7 +2,9 @@
 // weights, the stored cores and the calibration text. `comera inspect --verify` recomputes and compares them.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,13 +23,17 @@ struct Certificate {
   };
   std::vector<Layer> layers;  // layers that are chains
   std::optional<MomentsInfo> calibration;
+  std::string refined;  // hash_vectors() of the biases and norms that refinement changed; empty: none
 };
 
 Certificate certificate_of(const std::vector<LayerOutcome>& layers, const std::optional<MomentsInfo>& calibration);
+// Of tensors by name. Empty without any.
+std::string hash_vectors(const std::map<std::string, std::span<const std::byte>>& vectors);
 // Writes numbers with six digits.
 std::string to_text(const Certificate& certificate);
 // A text as long as the longest certificate of these layers. Sizes are planned before the errors are known.
-std::string widest_certificate(const std::vector<std::string>& names, const std::optional<MomentsInfo>& calibration);
+std::string widest_certificate(const std::vector<std::string>& names, const std::optional<MomentsInfo>& calibration,
+                               bool refined = false);
 // InputError with the name `file`.
 Certificate parse_certificate(const std::string& text, const std::string& file);
 

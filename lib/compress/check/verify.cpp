@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "lib/compress/check/output_errors.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/terminal/log.h"
@@ -17,6 +18,8 @@ namespace comera::compress {
 namespace {
 
 using tt::Matrix;
+
+constexpr const char* other_numbers = "its numbers are not the dense model's";
 
 // Certificates store six digits. The moments come from a forward in float, whose rounding depends on the instruction
 // set.
@@ -47,7 +50,8 @@ class Verifier {
 
   Verification run() {
     Verification verification;
-    std::map<std::string, std::optional<double>> outputs;
+    std::map<std::string, double> outputs;
+    find_refined();
     if (moments_) measure_outputs(outputs);
     TaskProgress task("checking layers", std::ssize(certificate_.layers));
     for (const Certificate::Layer& layer : certificate_.layers) {
@@ -106,29 +110,28 @@ class Verifier {
   }
 
   // Runs in the order of the model. If the certificate is sequential, later layers see the compressed layers before
-  // them.
-  void measure_outputs(std::map<std::string, std::optional<double>>& outputs) {
+  // them, and all layers the refined biases and norms.
+  void measure_outputs(std::map<std::string, double>& outputs) {
     const bool sequential = certificate_.calibration && certificate_.calibration->sequential;
     for (const auto& [name, chain] : chains_)
       if (sequential && chain.table()) moments_->replace(name, expanded(chain));
-    const auto compressed = [&](const std::string& layer, std::size_t) { return chains_.contains(layer); };
-    moments_->visit({sequential, Part::all, compressed}, [&](const MomentGroup& group) {
-      for (const std::string& name : group.layers) {
-        const auto found = chains_.find(name);
-        if (found == chains_.end()) continue;
-        const Matrix fitted = expanded(found->second);
-        outputs[name] = tt::output_error(target_of(read_weight(dense_, candidate_of(found->second)), group), fitted,
-                                         group.judged.moment);
-        if (!sequential) continue;
-        if (found->second.base)
-          moments_->replace(name, fitted);
-        else
-          moments_->replace(name, tt::factors(stored(found->second)));
-      }
-    });
+    for (const io::ModelFolder::Entry* vector : refined_)
+      moments_->replace_vector(vector->tensor.name, compressed_.file_of(*vector).read_floats(vector->tensor.name));
+    const auto dense = [&](const std::string& name) { return read_weight(dense_, candidate_of(chains_.at(name))); };
+    const auto follow = [&](const std::string& name, const Matrix& fitted) {
+      if (chains_.at(name).base)
+        moments_->replace(name, fitted);
+      else
+        moments_->replace(name, tt::factors(stored(chains_.at(name))));
+    };
+    outputs = output_errors(*moments_, sequential,
+                            {.has = [&](const std::string& name) { return chains_.contains(name); },
+                             .dense = dense,
+                             .fitted = [&](const std::string& name) { return expanded(chains_.at(name)); },
+                             .follow = follow});
   }
 
-  LayerCheck check(const Certificate::Layer& layer, const std::map<std::string, std::optional<double>>& outputs) const {
+  LayerCheck check(const Certificate::Layer& layer, const std::map<std::string, double>& outputs) const {
     const io::ChainSpec& chain = chain_of(layer.name);
     const io::ModelFolder::Entry& entry = dense_entry(chain);
     LayerCheck check;
@@ -170,7 +173,7 @@ class Verifier {
              hashes.contains(hash_bytes(dense_.file_of(dense).bytes(dense.tensor).span()));
     };
     for (const io::ModelFolder::Entry& entry : compressed_.entries()) {
-      if (certified.contains(entry.tensor.name)) continue;
+      if (certified.contains(entry.tensor.name) || std::ranges::find(refined_, &entry) != refined_.end()) continue;
       check_stop();
       ++verification.others;
       if (std::string fault = fault_of(entry); !fault.empty())
@@ -180,6 +183,19 @@ class Verifier {
       if (!compressed_.find(entry.tensor.name) && !is_certified(entry))
         verification.other_faults.push_back(
             {entry.tensor.name, "the dense model has this tensor, and here it is missing"});
+  }
+
+  // The vectors that differ from the dense ones, if together they are those that were certified.
+  void find_refined() {
+    std::map<std::string, std::span<const std::byte>> bytes;
+    std::vector<const io::ModelFolder::Entry*> found;
+    for (const io::ModelFolder::Entry& entry : compressed_.entries()) {
+      if (entry.tensor.shape.size() != 1 || !io::is_floating(entry.tensor.type)) continue;
+      if (!dense_.find(entry.tensor.name) || fault_of(entry) != other_numbers) continue;
+      bytes[entry.tensor.name] = compressed_.file_of(entry).bytes(entry.tensor);
+      found.push_back(&entry);
+    }
+    if (!certificate_.refined.empty() && hash_vectors(bytes) == certificate_.refined) refined_ = std::move(found);
   }
 
   // The files are mapped, and compared pages are released, so no whole file is ever in memory.
@@ -195,7 +211,7 @@ class Verifier {
     const bool same = ours.empty() || std::memcmp(ours.data(), theirs.data(), ours.size()) == 0;
     own.forget(entry.tensor);
     other.forget(dense->tensor);
-    return same ? "" : "its numbers are not the dense model's";
+    return same ? "" : other_numbers;
   }
 
   io::ModelFolder compressed_, dense_;
@@ -203,6 +219,7 @@ class Verifier {
   std::optional<double> threshold_;
   Certificate certificate_;
   std::map<std::string, io::ChainSpec> chains_;
+  std::vector<const io::ModelFolder::Entry*> refined_;  // vectors
 };
 
 }  // namespace

@@ -156,4 +156,13 @@ tt::Matrix fitted_matrix(const LayerJob& job, std::size_t size) {
 
 tt::Pair fitted_factors(const LayerJob& job, std::size_t size) { return tt::factors(stored_chain(job.sizes[size])); }
 
+void follow(InputMoments& moments, const LayerJob& job, std::size_t size, std::size_t as) {
+  const std::optional<io::ChainSpec>& chain = job.sizes[size].outcome->chain;
+  if (!chain) return;
+  if (job.candidate.table || chain->base)
+    moments.replace(job.candidate.name, fitted_matrix(job, size), as);
+  else
+    moments.replace(job.candidate.name, fitted_factors(job, size), as);
+}
+
 }  // namespace comera::compress

@@ -17,5 +17,7 @@ void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, const Evide
 // right [R x out].
 tt::Matrix fitted_matrix(const LayerJob& job, std::size_t size);
 tt::Pair fitted_factors(const LayerJob& job, std::size_t size);
+// The model that `moments` knows by the number `as` computes with the layer as it is stored at this size.
+void follow(InputMoments& moments, const LayerJob& job, std::size_t size, std::size_t as);
 
 }  // namespace comera::compress

@@ -6,6 +6,7 @@
 
 #include "lib/compress/fit/fit_layer.h"
 #include "lib/compress/plan/exact_rows.h"
+#include "lib/compress/refine/block_refiner.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 
@@ -26,7 +27,11 @@ class Fitting {
         all_{0, jobs.front().sizes.size()},
         task_("fitting layers", std::ssize(jobs) * static_cast<std::int64_t>(all_.end)) {
     for (LayerJob& job : jobs_) by_name_[job.candidate.name] = &job;
+    if (inputs.refinement.on) refiner_.emplace(jobs, inputs.folder, *inputs.moments, inputs.refinement, work);
+    refined_.resize(all_.end);
   }
+
+  const std::vector<BlockOutcomes>& refined() const { return refined_; }
 
   void run() {
     if (!inputs_.moments) return fit_unreached(all_);
@@ -41,7 +46,8 @@ class Fitting {
     if (shares_first) fit_on_text(Part::first);
     for (std::size_t size = 0; size < all_.end; ++size)
       for (const LayerJob& job : jobs_)
-        if (job.sizes[size].outcome) follow(job, size);
+        if (job.sizes[size].outcome) follow(*inputs_.moments, job, size, size);
+    for (std::size_t size = 0; shares_first && size < all_.end; ++size) refine(0, size);
     fit_size_by_size(shares_first ? Part::later : Part::all);
     for (std::size_t size = 0; size < all_.end; ++size) fit_unreached({size, size + 1});
     inputs_.moments->restore();
@@ -80,12 +86,13 @@ class Fitting {
       const LayerJob* job = find(name);
       return job && !job->sizes[size].dense();
     };
-    inputs_.moments->visit_together({.follows = true, .part = part, .wants = wanted, .sizes = all_.end},
-                                    [&](std::span<const MomentGroup> groups) {
-                                      const std::size_t size = groups.empty() ? 0 : groups.front().size;
-                                      for (const LayerJob* job : fit_together(groups, {size, size + 1}))
-                                        follow(*job, size);
-                                    });
+    const auto refined = [&](std::size_t block, std::size_t size) { refine(block, size); };
+    inputs_.moments->visit_together(
+        {.follows = true, .part = part, .wants = wanted, .sizes = all_.end, .after_block = refined},
+        [&](std::span<const MomentGroup> groups) {
+          const std::size_t size = groups.empty() ? 0 : groups.front().size;
+          for (const LayerJob* job : fit_together(groups, {size, size + 1})) follow(*inputs_.moments, *job, size, size);
+        });
   }
 
   // Fits layers whose inputs are known, at the same time and the largest first. Returns those that were not fitted
@@ -151,13 +158,9 @@ class Fitting {
     task_.advance(std::ssize(open));
   }
 
-  // Later layers read the outputs of the stored layer.
-  void follow(const LayerJob& job, std::size_t size) {
-    if (!job.sizes[size].outcome->chain) return;
-    if (job.candidate.table || job.sizes[size].outcome->chain->base)
-      inputs_.moments->replace(job.candidate.name, fitted_matrix(job, size), size);
-    else
-      inputs_.moments->replace(job.candidate.name, fitted_factors(job, size), size);
+  void refine(std::size_t block, std::size_t size) {
+    if (!refiner_) return;
+    if (std::optional<BlockOutcome> outcome = refiner_->refine(block, size)) refined_[size].push_back(*outcome);
   }
 
   std::vector<LayerJob>& jobs_;
@@ -166,14 +169,18 @@ class Fitting {
   std::map<std::string, LayerJob*> by_name_;
   Sizes all_;
   TaskProgress task_;
+  std::optional<BlockRefiner> refiner_;
+  std::vector<BlockOutcomes> refined_;  // by size
 };
 
 }  // namespace
 
-void fit_layers(std::vector<LayerJob>& jobs, const FitInputs& inputs, WorkFolder& work) {
+std::vector<BlockOutcomes> fit_layers(std::vector<LayerJob>& jobs, const FitInputs& inputs, WorkFolder& work) {
   for (LayerJob& job : jobs)
     for (LayerAtSize& at : job.sizes) at.outcome.reset();  // of an interrupted call
-  Fitting(jobs, inputs, work).run();
+  Fitting fitting(jobs, inputs, work);
+  fitting.run();
+  return fitting.refined();
 }
 
 }  // namespace comera::compress

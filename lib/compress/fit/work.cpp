@@ -12,7 +12,15 @@
 namespace comera::compress {
 namespace {
 
-constexpr const char* outcome_key = "comera_layer";
+constexpr const char *outcome_key = "comera_layer", *block_key = "comera_block";
+
+io::Json stored_json(const std::string& path, const char* key) {
+  const io::SafetensorsFile file(path);
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end())
+    fail_input("{}: is no finished layer of this program; remove the folder and start again", path);
+  return io::parse_json(found->second, path);
+}
 
 std::string trimmed(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
@@ -38,16 +46,40 @@ std::string WorkFolder::layer_path(std::size_t size, std::size_t layer) const {
 std::optional<LayerOutcome> WorkFolder::finished(std::size_t size, std::size_t layer) const {
   const std::string path = layer_path(size, layer);
   if (!path_exists(path)) return std::nullopt;
-  const io::SafetensorsFile file(path);
-  const auto found = file.metadata().find(outcome_key);
-  if (found == file.metadata().end())
-    fail_input("{}: is no finished layer of this program; remove the folder and start again", path);
-  return outcome_from(io::parse_json(found->second, path), path);
+  return outcome_from(stored_json(path, outcome_key), path);
 }
 
 void WorkFolder::save(std::size_t size, std::size_t layer, const LayerOutcome& outcome,
                       const std::vector<io::TensorToWrite>& tensors) {
   io::write_safetensors(layer_path(size, layer), tensors, {{outcome_key, to_json(outcome).dump()}});
+}
+
+std::string WorkFolder::refined_path(std::size_t size, std::size_t layer) const {
+  return join_path(place_.path(), fmt::format("plan-{}-refined-{:05}.safetensors", size, layer));
+}
+
+void WorkFolder::save_refined(std::size_t size, std::size_t layer, const LayerOutcome& outcome,
+                              const std::vector<io::TensorToWrite>& tensors) {
+  io::write_safetensors(refined_path(size, layer), tensors, {{outcome_key, to_json(outcome).dump()}});
+}
+
+LayerOutcome WorkFolder::refined(std::size_t size, std::size_t layer) const {
+  const std::string path = refined_path(size, layer);
+  return outcome_from(stored_json(path, outcome_key), path);
+}
+
+std::string WorkFolder::block_path(std::size_t size, std::size_t block) const {
+  return join_path(place_.path(), fmt::format("plan-{}-block-{:05}.safetensors", size, block));
+}
+
+void WorkFolder::save_block(std::size_t size, std::size_t block, const io::Json& record,
+                            const std::vector<io::TensorToWrite>& vectors) {
+  io::write_safetensors(block_path(size, block), vectors, {{block_key, record.dump()}});
+}
+
+std::optional<io::Json> WorkFolder::block(std::size_t size, std::size_t block) const {
+  const std::string path = block_path(size, block);
+  return path_exists(path) ? std::optional(stored_json(path, block_key)) : std::nullopt;
 }
 
 void WorkFolder::remove() { place_.remove(); }

@@ -23,6 +23,18 @@ class WorkFolder {
   void save(std::size_t size, std::size_t layer, const LayerOutcome& outcome,
             const std::vector<io::TensorToWrite>& tensors);
 
+  // A layer after the refinement of its block, beside the layer as fitted.
+  std::string refined_path(std::size_t size, std::size_t layer) const;
+  void save_refined(std::size_t size, std::size_t layer, const LayerOutcome& outcome,
+                    const std::vector<io::TensorToWrite>& tensors);
+  LayerOutcome refined(std::size_t size, std::size_t layer) const;
+  // The vectors of a refined block, stored last; `record` describes the refinement. Empty: the block is not refined
+  // yet.
+  std::string block_path(std::size_t size, std::size_t block) const;
+  void save_block(std::size_t size, std::size_t block, const io::Json& record,
+                  const std::vector<io::TensorToWrite>& vectors);
+  std::optional<io::Json> block(std::size_t size, std::size_t block) const;
+
   void remove();
 
  private:

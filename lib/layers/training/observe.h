@@ -32,6 +32,10 @@ class InputObserver {
   virtual void join(const plan::Tensor& residual, const plan::Tensor& given) {
     static_cast<void>(residual), static_cast<void>(given);
   }
+  // The inputs of the first block, in the form of leave().
+  virtual void arrive(const plan::Tensor& normed, const plan::Tensor& residual) {
+    static_cast<void>(normed), static_cast<void>(residual);
+  }
   // Called at the start of a block. Returns true if the block need not compute, because leave() writes its outputs.
   virtual bool enter(std::size_t block) { return static_cast<void>(block), false; }
   // Reads or writes the outputs of a block: the input of the next block and, for models with norms before the branches,

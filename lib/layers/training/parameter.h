@@ -57,6 +57,7 @@ struct Parameter {
   bool transposed_in_file = false;
   Place place = Place::other;  // of a dense linear weight
   bool decoder = false;        // a table that products alone read: a decoder of words that is tied to no other table
+  bool fixed = false;          // it is never trained, and no layer computes its gradient
   bool from_factors = false;   // its gradient appears once per step, from the gradients of the merged factors
   // Its gradient and update are in this subspace; null: they have the parameter's shape. Set before a sink is made.
   std::shared_ptr<const Subspace> subspace;

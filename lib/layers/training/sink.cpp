@@ -14,7 +14,7 @@ class AccumulateSink final : public Sink {
   // begin() sets all step-long gradients to zero, those of the merged factors included.
   AccumulateSink(Parameters& parameters, plan::Slab& step_gradients) : step_gradients_(step_gradients) {
     for (const Parameter& parameter : parameters.all()) {
-      if (parameter.at_once) {
+      if (parameter.at_once || parameter.fixed) {
         gradients_.emplace_back();
         continue;
       }
@@ -78,7 +78,7 @@ class AccumulateSink final : public Sink {
 
   struct Gradient {
     bool from_factors = false;
-    int slot = -1;  // in from_factors_ or step_gradients_; -1: applied at once
+    int slot = -1;  // in from_factors_ or step_gradients_; -1: applied at once, or none
     Tensor tensor;
   };
 

@@ -9,12 +9,13 @@
 
 namespace comera::layers {
 
-// grid: numbers on a grid and a chain that corrects them, for evaluation only.
-enum class Storage : std::uint8_t { dense, chain, grid };
+// grid: numbers on a grid and a chain that corrects them, for evaluation only. fixed: dense numbers that are not
+// trained, and a chain that corrects them, which is.
+enum class Storage : std::uint8_t { dense, chain, grid, fixed };
 
 struct WeightForm {
   Storage storage = Storage::dense;
-  tt::Layout layout;        // of a chain, or of the correction of a grid: empty if there is none
+  tt::Layout layout;        // of a chain, or of a correction: empty or without modes if there is none
   tt::Sizes initial_ranks;  // of a chain: ranks at the start of the training, before any removal
   bool folded = false;      // of a chain: no diagonals, they are multiplied into the cores
   // Of a low-rank linear weight: y = between(x A) B (CoLA, arXiv 2502.10940). With one the weight is no matrix.

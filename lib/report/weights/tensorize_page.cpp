@@ -77,10 +77,21 @@ void add_layers(Page& page, const Result& result) {
                                fmt::join(result.files.left_out, ", ")));
 }
 
+void add_blocks(Page& page, const Result& result) {
+  if (result.blocks.empty()) return;
+  page.heading("Error of the outputs of blocks");
+  page.paragraph(
+      "Relative to the dense block's outputs, on held-out text: the text that chooses between the fitted and the "
+      "trained "
+      "block, and text that takes no part in any choice.");
+  page.table(refined_blocks(result));
+}
+
 void add_all(Page& page, const Result& result) {
   add_source(page, result);
   page.facts(facts_of(result));
   add_cost(page, result);
+  add_blocks(page, result);
   add_layers(page, result);
 }
 

@@ -82,6 +82,7 @@ Json body_json(const Result& result) {
                            {"tokens", result.calibration->tokens},
                            {"held_tokens", result.calibration->held_tokens},
                            {"judged_tokens", result.calibration->judged_tokens}};
+  for (const compress::BlockOutcome& block : result.blocks) json["blocks"].push_back(compress::to_json(block));
   json["left_out"] = result.files.left_out;
   json["layers"] = Json::array();
   for (const LayerOutcome& layer : result.layers) json["layers"].push_back(layer_json(layer, result.format));
@@ -98,6 +99,20 @@ double mean_error(const Result& result) {
     ++count;
   }
   return count ? sum / static_cast<double>(count) : 0;
+}
+
+Table refined_blocks(const Result& result) {
+  Table table;
+  table.columns = {{"block", "block"},
+                   {"error_before", "as fitted", Unit::error},
+                   {"error_after", "trained", Unit::error},
+                   {"kept", "stored"},
+                   {"judged_error_before", "other text, as fitted", Unit::error},
+                   {"judged_error_after", "other text, as stored", Unit::error}};
+  for (const compress::BlockOutcome& block : result.blocks)
+    table.rows.push_back({static_cast<std::int64_t>(block.block + 1), block.before, block.after,
+                          block.kept ? "trained" : "as fitted", block.judged_before, block.judged_after});
+  return table;
 }
 
 LayerLines tensorize_layers(const Result& result) {

@@ -16,6 +16,7 @@ struct LayerLines {
   Table table;
   std::vector<std::string> notes;
 };
+Table refined_blocks(const compress::Result& result);  // errors of blocks before and after their refinement
 LayerLines tensorize_layers(const compress::Result& result);
 Json to_json(const compress::Result& result);  // "kind": "tensorize"
 // Returns a few lines, the last of them the cost of compression. `last`: this is the last of all results and adds the

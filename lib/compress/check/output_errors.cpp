@@ -1,0 +1,21 @@
+#include "lib/compress/check/output_errors.h"
+
+#include "lib/tt/data_aware.h"
+
+namespace comera::compress {
+
+std::map<std::string, double> output_errors(InputMoments& moments, bool sequential, const CompressedLayers& layers) {
+  std::map<std::string, double> errors;
+  const auto wanted = [&](const std::string& layer, std::size_t) { return layers.has(layer); };
+  moments.visit({sequential, Part::all, wanted}, [&](const MomentGroup& group) {
+    for (const std::string& name : group.layers) {
+      if (!layers.has(name)) continue;
+      const tt::Matrix fitted = layers.fitted(name);
+      errors[name] = tt::output_error(target_of(layers.dense(name), group), fitted, group.judged.moment);
+      if (sequential) layers.follow(name, fitted);
+    }
+  });
+  return errors;
+}
+
+}  // namespace comera::compress

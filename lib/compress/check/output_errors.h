@@ -1,0 +1,24 @@
+// Output errors of the layers of a compressed model on calibration text, for certificates.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "lib/compress/fit/layer.h"
+
+namespace comera::compress {
+
+// The linear layers of a compressed model, by name.
+struct CompressedLayers {
+  std::function<bool(const std::string& name)> has;
+  std::function<tt::Matrix(const std::string&name)> dense, fitted;  // weights, [in x out]
+  // Lets the model of `moments` compute with the fitted weight.
+  std::function<void(const std::string& name, const tt::Matrix& fitted)> follow;
+};
+
+// The output error on judging text of each layer that the text reaches. `sequential`: the inputs of a layer come from
+// the compressed blocks before it.
+std::map<std::string, double> output_errors(InputMoments& moments, bool sequential, const CompressedLayers& layers);
+
+}  // namespace comera::compress

@@ -1,0 +1,45 @@
+// Trains one block on its own outputs: the calibration text's inputs of the compressed model, the dense model's
+// outputs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/compress/calibration/block_flows.h"
+#include "lib/compress/refine/block_update.h"
+#include "lib/compress/settings.h"
+#include "lib/engine/engine.h"
+
+namespace comera::compress {
+
+class BlockTrainer {
+ public:
+  // `flows`, open at the block, outlive the trainer. `spec`: the forms of the block's weights; a dense weight in it
+  // would be trained whole. Weights are zero until they are set.
+  BlockTrainer(BlockFlows& flows, const models::ModelSpec& spec, std::size_t block);
+
+  layers::Model& model() { return engine_->model(); }
+  static std::span<float> numbers(const layers::Parameter& parameter);
+  // Call it after a write to numbers().
+  void changed() { engine_->weights_changed(); }
+
+  // ||output - target|| / ||target|| over the tokens of this part of the text.
+  double error(TextPart part);
+  // Steps over the fitted text. The rate rises over the first tenth and then falls to zero as a cosine. Ends early if a
+  // gradient is not finite.
+  void train(const Refinement& settings);
+  // Gives the outputs for all text to the flows, which run on from them.
+  void give_outputs();
+
+ private:
+  double rate_of(std::int64_t step, const Refinement& settings) const;
+
+  BlockFlows& flows_;
+  std::size_t block_;
+  std::shared_ptr<BlockUpdateRule> rule_;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+}  // namespace comera::compress

@@ -1,0 +1,89 @@
+#include "lib/compress/refine/block_update.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/optimizer.h"
+
+namespace comera::compress {
+namespace {
+
+using layers::Parameter;
+
+constexpr double smallest_size = 1e-3;  // of vectors of zeros, such as new biases
+
+class BlockUpdate final : public engine::WeightUpdate {
+ public:
+  BlockUpdate(engine::Weights& weights, const layers::Sink& sink,
+              std::shared_ptr<const std::vector<kernels::AdamwScalars>> scalars)
+      : weights_(weights), sink_(sink), scalars_(std::move(scalars)) {
+    const std::size_t count = weights.model().parameters().all().size();
+    gradients_.reserve(count), tensors_.reserve(count);
+  }
+
+  void run(layers::Walk& walk, layers::StepState* state) override {
+    gradients_.clear(), tensors_.clear();
+    for (const Parameter& parameter : weights_.model().parameters().all()) {
+      if (parameter.fixed) continue;
+      const std::int64_t count = parameter.shape.elements();
+      void* gradient = sink_.gradient(parameter).data;
+      gradients_.push_back({count, gradient});
+      const kernels::AdamwScalars* scalars =
+          scalars_->empty() ? nullptr : &(*scalars_)[static_cast<std::size_t>(parameter.index)];
+      tensors_.push_back({count, parameter.value.data, gradient, weights_.state(0, parameter.index).data,
+                          weights_.state(1, parameter.index).data, scalars});
+    }
+    const kernels::Backend& backend = walk.backend();
+    walk.run(backend.square_sum, {gradients_.data(), static_cast<int>(gradients_.size()), &state->square_sum});
+    // Without clipping: it sets the scale and tells a gradient that is not finite.
+    walk.run(backend.clip_gradient, {0, &state->square_sum, state->loss, &state->applied_square_sum, &state->scalars});
+    walk.run(backend.adamw, {tensors_.data(), static_cast<int>(tensors_.size()), &state->scalars});
+  }
+
+ private:
+  engine::Weights& weights_;
+  const layers::Sink& sink_;
+  std::shared_ptr<const std::vector<kernels::AdamwScalars>> scalars_;
+  std::vector<kernels::ConstTensor> gradients_;
+  std::vector<kernels::AdamwTensor> tensors_;
+};
+
+}  // namespace
+
+BlockUpdateRule::BlockUpdateRule() : scalars_(std::make_shared<std::vector<kernels::AdamwScalars>>()) {}
+BlockUpdateRule::~BlockUpdateRule() = default;
+
+std::vector<engine::ParameterState> BlockUpdateRule::state() const {
+  const auto shape = [](const Parameter& parameter) { return parameter.fixed ? Shape{0} : parameter.shape; };
+  return {{"moment1", shape}, {"moment2", shape}};
+}
+
+std::unique_ptr<engine::WeightUpdate> BlockUpdateRule::make(engine::Weights& weights, const layers::Sink& sink) const {
+  return std::make_unique<BlockUpdate>(weights, sink, scalars_);
+}
+
+void BlockUpdateRule::measure(const layers::Parameters& parameters) {
+  sizes_.clear();
+  for (const Parameter& parameter : parameters.all()) {
+    double sum = 0;
+    const std::int64_t count = parameter.fixed ? 0 : parameter.shape.elements();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double value = layers::load(parameter.value, i);
+      sum += value * value;
+    }
+    sizes_.push_back(std::max(count > 0 ? std::sqrt(sum / static_cast<double>(count)) : 0, smallest_size));
+  }
+  scalars_->assign(sizes_.size(), {});
+}
+
+void BlockUpdateRule::begin(std::int64_t step, double rate) {
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    kernels::AdamwScalars& one = (*scalars_)[i];
+    one.learning_rate = rate * sizes_[i];
+    one.weight_decay = 0;
+    one.correction1 = 1 - std::pow(one.beta1, static_cast<double>(step + 1));
+    one.correction2 = 1 - std::pow(one.beta2, static_cast<double>(step + 1));
+  }
+}
+
+}  // namespace comera::compress
