@@ -1,5 +1,6 @@
 #include "models/lone_block.h"
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 
@@ -7,6 +8,7 @@
 #include "kernels/elementwise.h"
 #include "lib/core/error.h"
 #include "models/decoder/decoder_block.h"
+#include "models/decoder/gpt2_block.h"
 #include "models/encoder/encoder_block.h"
 #include "models/planning.h"
 
@@ -22,16 +24,26 @@ struct BlockParts {
   std::unique_ptr<SharedByBlocks> shared;          // of decoders
   std::unique_ptr<Block> block;
   bool causal = false;
+  bool turns = false;       // rotates queries and keys
+  std::int64_t window = 0;  // of attention in some blocks; 0: none
 };
 
 BlockParts parts_of(Builder& builder, const DecoderSpec& spec, std::int64_t number) {
   BlockParts parts;
+  const bool gpt2 = spec.family == DecoderFamily::gpt2;
   parts.causal = true;
-  parts.first_norm.emplace(builder, DecoderNames::layer(number, DecoderNames::first_norm), spec.hidden,
-                           layers::ResidualNorm::Settings{kernels::NormKind::rms, spec.epsilon, 0, 0});
+  parts.turns = has_rotary(spec);
+  parts.window = spec.window;
+  parts.first_norm.emplace(
+      builder,
+      gpt2 ? Gpt2Names(spec).layer(number, Gpt2Names::first_norm)
+           : DecoderNames::layer(number, DecoderNames::first_norm),
+      spec.hidden,
+      layers::ResidualNorm::Settings{gpt2 ? kernels::NormKind::layer : kernels::NormKind::rms, spec.epsilon, 0, 0});
   parts.shared = std::make_unique<SharedByBlocks>(SharedByBlocks{
       layers::Rotary(spec.head_size, rotary_angles(spec.theta, spec.head_size, spec.scaling)), nullptr, {}});
-  parts.block = std::make_unique<DecoderBlock>(builder, spec, number, *parts.shared);
+  parts.block = gpt2 ? std::unique_ptr<Block>(std::make_unique<Gpt2Block>(builder, spec, number, *parts.shared))
+                     : std::make_unique<DecoderBlock>(builder, spec, number, *parts.shared);
   return parts;
 }
 
@@ -62,16 +74,19 @@ class LoneBlock final : public layers::Model {
   void declare(const data::Batch& batch, plan::Inputs& inputs) override {
     const auto lengths = batch["lengths"].as<const std::int32_t>();
     const auto tokens = static_cast<std::size_t>(batch.sequences * batch.length);
-    for (std::vector<std::int32_t>* rows : {&key_end_host_, &positions_host_, &counted_host_}) rows->resize(tokens);
+    for (auto* rows : {&key_end_host_, &near_begin_host_, &positions_host_, &counted_host_}) rows->resize(tokens);
     for (std::size_t k = 0; k < tokens; ++k) {
       const auto t = static_cast<std::int32_t>(static_cast<std::int64_t>(k) % batch.length);
       const std::int32_t length = lengths[k / static_cast<std::size_t>(batch.length)];
       counted_host_[k] = t < length;
       positions_host_[k] = t;
       key_end_host_[k] = !parts_.causal ? length : t < length ? t + 1 : 0;
+      near_begin_host_[k] = std::max(0, key_end_host_[k] - static_cast<std::int32_t>(parts_.window));
     }
     inputs.add(batch["samples"], samples_);
     inputs.add({key_end_host_.data(), DType::i32, {batch.sequences, batch.length}}, keys_.end);
+    if (parts_.window > 0)
+      inputs.add({near_begin_host_.data(), DType::i32, {batch.sequences, batch.length}}, keys_.near_begin);
     inputs.add(positions_host_, positions_);
     inputs.add(counted_host_, counted_);
     inputs.add(batch[block_input], input_);
@@ -94,7 +109,7 @@ class LoneBlock final : public layers::Model {
   Outputs forward(Walk& walk, const data::Batch& batch, const SavePolicy& policy) override {
     pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars,
                        static_cast<const std::int64_t*>(samples_.data), &distillation_});
-    if (parts_.shared) parts_.shared->rotary.begin(*pass_, positions_, batch.length, {});
+    if (parts_.turns) parts_.shared->rotary.begin(*pass_, positions_, batch.length, {});
     Flow flow = parts_.block->forward(*pass_, enter(), keys_);
     Tensor& output = parts_.first_norm ? flow.residual : flow.normed.tensor;
     measure(output);
@@ -185,7 +200,7 @@ class LoneBlock final : public layers::Model {
   }
 
   void close() {
-    if (parts_.shared) parts_.shared->rotary.end(pass_->walk);
+    if (parts_.turns) parts_.shared->rotary.end(pass_->walk);
     pass_.reset();
   }
 
@@ -194,7 +209,7 @@ class LoneBlock final : public layers::Model {
   Builder builder_;
   BlockParts parts_;
   std::optional<Pass> pass_;
-  std::vector<std::int32_t> key_end_host_, positions_host_, counted_host_;
+  std::vector<std::int32_t> key_end_host_, near_begin_host_, positions_host_, counted_host_;
   Tensor samples_, positions_, counted_, input_, target_;  // inputs
   KeyRanges keys_;                                         // inputs
   Tensor output_;                                          // kept for the backward

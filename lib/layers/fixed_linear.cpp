@@ -15,7 +15,8 @@ class FixedLinear final : public Linear {
     weight.name = spec.name + ".weight";
     weight.shape = {in, spec.out};
     weight.init = {Init::Distribution::normal, linear_deviation(in, spec.out)};
-    weight.transposed_in_file = true;
+    weight.linear = true;
+    weight.transposed_in_file = !spec.conv1d;
     weight.fixed = true;
     read_weight_ = cast_weights_.add(builder.parameters.add(std::move(weight)));
     if (spec.form.layout.modes.empty() || spec.form.layout.empty())

@@ -116,7 +116,7 @@ class Verifier {
     for (const auto& [name, chain] : chains_)
       if (sequential && chain.table()) moments_->replace(name, expanded(chain));
     for (const io::ModelFolder::Entry* vector : refined_)
-      moments_->replace_vector(vector->tensor.name, compressed_.file_of(*vector).read_floats(vector->tensor.name));
+      moments_->replace_vector(vector->tensor.name, compressed_.read_floats(vector->tensor.name, vector->tensor.shape));
     const auto dense = [&](const std::string& name) { return read_weight(dense_, candidate_of(chains_.at(name))); };
     const auto follow = [&](const std::string& name, const Matrix& fitted) {
       if (chains_.at(name).base)
