@@ -45,10 +45,19 @@ models::ModelSpec corrected_encoder(bool pre_norm) {
                     spec.hidden, spec.intermediate);
 }
 
+models::ModelSpec windowed_decoder() {
+  models::DecoderSpec spec = small_decoder(Form::lowrank, true);
+  spec.window = 3;
+  spec.windowed = {false, true};
+  return spec;
+}
+
 std::vector<std::pair<const char*, models::ModelSpec>> variants() {
   return {{"decoder, dense", small_decoder(Form::dense, true)},
           {"decoder, low rank", small_decoder(Form::lowrank, false)},
           {"decoder, fixed weights with corrections", corrected_decoder()},
+          {"decoder with a window", windowed_decoder()},
+          {"GPT-2, low rank", small_gpt2(Form::lowrank, true)},
           {"post-LN, chains of all shapes", tensorized_encoder(false, data::Task::embed)},
           {"pre-LN, chains of all shapes", tensorized_encoder(true, data::Task::embed)},
           {"post-LN, fixed weights with corrections", corrected_encoder(false)},
@@ -145,6 +154,8 @@ TEST_CASE("lone block: its outputs are those of the block in the whole model") {
   const plan::Machine machine{cpu, DType::f32, nullptr};
   const std::vector<std::pair<const char*, models::ModelSpec>> models_of{
       {"decoder", small_decoder(Form::lowrank, true)},
+      {"decoder with a window", windowed_decoder()},
+      {"GPT-2", small_gpt2(Form::dense, true)},
       {"post-LN", small_encoder(false, data::Task::embed, Form::tt)},
       {"pre-LN", small_encoder(true, data::Task::embed, Form::dense)}};
   for (const auto& [name, spec] : models_of) {
