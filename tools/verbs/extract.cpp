@@ -81,8 +81,8 @@ OptionTable extract_table() {
   OptionTable table("extract",
                     "write the difference of two dense models as a LoRA adapter of PEFT; --adapter of other verbs "
                     "merges it again");
-  table.positional({.name = "BASE TUNED",
-                    .help = "two model folders or GGUF files of one architecture and size",
+  table.positional({.name = "MODELS",
+                    .help = "BASE and TUNED: two model folders or GGUF files of one architecture and size",
                     .minimum = 2,
                     .maximum = 2});
   table.add({{.name = "output",
