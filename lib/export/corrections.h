@@ -13,7 +13,7 @@ struct Correction {
 
 // False for weights without a base, and for those on a grid alone.
 bool has_correction(const io::ChainSpec& chain);
-// Of a linear weight, not of a table.
+// True for a correction of a linear weight; false for that of a table.
 bool is_linear_correction(const io::ChainSpec& chain);
 std::int64_t correction_rank(const io::ChainSpec& chain);
 // F16 if its cores are stored so, else F32.

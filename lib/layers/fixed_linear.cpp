@@ -94,12 +94,6 @@ class FixedLinear final : public Linear {
  private:
   static constexpr auto none = kernels::Activation::none;
 
-  static LinearSpec correction_of(LinearSpec spec) {
-    spec.form.storage = Storage::chain;
-    spec.bias = false;
-    return spec;
-  }
-
   Tensor activated(Walk& walk, const Tensor& pre) const {
     const Tensor y = walk.make("y", pre.shape);
     walk.run(walk.backend().activation_forward,

@@ -44,12 +44,6 @@ class GridLinear final : public Linear {
  private:
   static constexpr auto none = kernels::Activation::none;
 
-  static LinearSpec correction_of(LinearSpec spec) {
-    spec.form.storage = Storage::chain;
-    spec.bias = false;
-    return spec;
-  }
-
   std::string name_;
   kernels::GridLines weight_;  // its shape
   kernels::Activation activation_;

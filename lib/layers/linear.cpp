@@ -10,6 +10,12 @@ namespace comera::layers {
 
 double linear_deviation(std::int64_t in, std::int64_t out) { return std::sqrt(1.0 / static_cast<double>(in + out)); }
 
+LinearSpec correction_of(LinearSpec spec) {
+  spec.form.storage = Storage::chain;
+  spec.bias = false;
+  return spec;
+}
+
 Parameter* add_bias(Builder& builder, const LinearSpec& spec) {
   if (!spec.bias) return nullptr;
   Parameter bias;

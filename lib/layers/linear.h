@@ -72,6 +72,8 @@ std::unique_ptr<Linear> make_grid_linear(Builder& builder, const LinearSpec& spe
 // y = act(x W + x A B + b) with a W that is not trained (Storage::fixed).
 std::unique_ptr<Linear> make_fixed_linear(Builder& builder, const LinearSpec& spec, std::int64_t in,
                                           kernels::Activation activation);
+// The layer x A B beside a weight on a grid or a fixed one: its chain alone, without a bias.
+LinearSpec correction_of(LinearSpec spec);
 // The chain of a weight, for add_chain(), with order and gauge of the right sizes.
 ChainParameters chain_parameters(const LinearSpec& spec, std::int64_t in);
 

@@ -42,7 +42,7 @@ struct EncoderSpec : Spec {
 
 // The position of a text's first token: RoBERTa counts from pad + 1, so its table has pad + 1 rows more.
 std::int64_t first_position(const EncoderSpec& spec);
-// Of the layer between token 0 and the classifier.
+// The activation of the layer between token 0 and the classifier.
 kernels::Activation head_activation(const EncoderSpec& spec);
 
 // Names of the weights, by family.

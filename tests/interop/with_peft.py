@@ -20,7 +20,7 @@ from transformers import LlamaForCausalLM
 
 PROGRAM, STORIES, BITS, WORK = sys.argv[1:]
 EPS = 2.0 ** -24  # of one rounding to float32
-# Of one rounding to a type: relative, and the least.
+# The error of one rounding to a type: relative to the number, and the smallest one.
 ROUNDING = {torch.float32: (EPS, 2.0 ** -150), torch.float16: (2.0 ** -11, 2.0 ** -25),
             torch.bfloat16: (2.0 ** -8, 2.0 ** -134)}
 TEXTS = ["Once upon a time, there was a little girl named Lily. One day she found a big red ball in the park and",

@@ -71,7 +71,7 @@ TEST_CASE("lora: W + alpha / r B A, with patterns, and with the root of the rank
   CHECK(Fixture().set("lora_alpha", 0).merged() == weight);
   CHECK(Fixture().set("alpha_pattern", {{"proj", 1}}).merged() == Values{2, 12, 103, 6, 25, 206});
   CHECK(Fixture().set("alpha_pattern", {{"roj", 1}, {"other.proj", 5}}).merged() == Values{3, 22, 203, 8, 45, 406});
-  // Of two patterns that fit, the first of the file counts.
+  // If two patterns fit, the first one in the file counts.
   CHECK(Fixture().set("alpha_pattern", {{"layer.proj", 0}, {"proj", 1}}).merged() == weight);
   const auto wide = [](Fixture&& fixture) {
     fixture.factors({tensor("base_model.model.layer.proj.lora_A.weight", {2, 3}, wide_a),

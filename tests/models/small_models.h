@@ -174,7 +174,7 @@ class ReferenceRun {
                         const comera::kernels::Backend& backend = comera::kernels::reference_backend())
       : ReferenceRun(comera::models::make_model(spec, dtype), small_batch(spec), backend) {}
 
-  // Of any model, on a batch for it.
+  // Runs any model on the given batch.
   ReferenceRun(std::unique_ptr<comera::layers::Model> any, comera::data::Batch of_any,
                const comera::kernels::Backend& backend = comera::kernels::reference_backend())
       : backend_(backend),

@@ -72,7 +72,7 @@ used = sum(layer["shape"][0] * layer["shape"][1] for layer in layers) * 3.5 / 8
 step = 2 * 4 * (1536 + 576)
 assert used + rank * step <= 4114944 * 9 / 16 < used + (rank + 1) * step, rank
 PY
-# What is there is not made again.
+# A second call makes nothing again.
 lines=$(wc -l <calls)
 BITS='4.5 3' run "$tests/../recipes/smollm2.sh" "$PWD/folder"
 expect_exit 0

@@ -27,7 +27,7 @@ struct Certificate {
 };
 
 Certificate certificate_of(const std::vector<LayerOutcome>& layers, const std::optional<MomentsInfo>& calibration);
-// Of tensors by name. Empty without any.
+// One hash of all tensors, in the order of their names. Empty if there are none.
 std::string hash_vectors(const std::map<std::string, std::span<const std::byte>>& vectors);
 // Writes numbers with six digits.
 std::string to_text(const Certificate& certificate);

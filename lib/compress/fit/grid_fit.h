@@ -14,9 +14,9 @@ struct GridChoice {
   double loss = 0;
 };
 
-// What a layer loses on each of these grids; with `corrections`, and if the inputs are known, also with corrections of
-// several ranks. A rank of `first` is the only one. `norm` becomes the loss of the zero matrix. `coarsest` becomes the
-// weight on the coarsest grid, and `coarsest_loss` its loss.
+// The loss of a layer on each of these grids. With `corrections`, and if the inputs are known, there are choices with
+// corrections of several ranks too; if `first` has a rank, that rank alone. `norm` becomes the loss of the zero matrix.
+// `coarsest` becomes the weight on the coarsest grid, and `coarsest_loss` its loss.
 struct GridMenu {
   std::vector<GridChoice> choices;
   double norm = 0, coarsest_loss = 0;

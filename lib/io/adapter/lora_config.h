@@ -15,7 +15,8 @@ struct LoraConfig {
   std::int64_t rank = 8;
   double alpha = 8;
   bool root_scaled = false;  // the scale is alpha / sqrt(R), else alpha / R
-  // Of modules whose name is the key, or ends in "." and the key; the first that fits counts.
+  // Ranks and alphas that differ from the above. A module has the first one whose key is its name or the end of it
+  // behind a ".".
   std::vector<std::pair<std::string, std::int64_t>> ranks = {};
   std::vector<std::pair<std::string, double>> alphas = {};
 

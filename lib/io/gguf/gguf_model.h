@@ -21,7 +21,7 @@ class GgufWeights final : public WeightFile {
   explicit GgufWeights(std::shared_ptr<const GgufFile> file);
 
   const std::string& path() const override { return file_->path(); }
-  // Of the dense file that this one stands for, so that ratios and budgets are those of the folder.
+  // The bytes of the dense file with the same tensors, so that ratios and budgets are those of the folder.
   std::uint64_t file_bytes() const override;
   std::vector<std::string> all_paths() const override { return file_->all_paths(); }
   const std::vector<StoredTensor>& tensors() const override { return tensors_; }

@@ -46,7 +46,7 @@ expect_exit 0
 run "$COMERA" extract base tuned --rank 4 --dry-run --json
 expect_json "d['output'] is None and all(l['rank'] == 4 and l['rel_error'] is None for l in d['layers'])"
 
-# What a verb makes with --adapter is what it makes of the merged folder.
+# Every verb gives the same result with --adapter and for the merged folder.
 run "$COMERA" evaluate base --adapter small --data text.txt --seq 16 --json
 cp .out with.json
 run "$COMERA" evaluate merged --data text.txt --seq 16 --json
@@ -90,7 +90,7 @@ run "$COMERA" export bits -o none --to peft --dry-run --json
 expect_json "d['corrections'] == 14"
 expect_no_file none
 
-# What cannot be merged or written.
+# Adapters that cannot be merged, and outputs that cannot be written, are refused.
 run "$COMERA" evaluate base --adapter base --data text.txt
 expect_exit 2
 expect_err 'base: holds no adapter_config.json'

@@ -56,7 +56,7 @@ for model in model.gguf folder; do
 done
 expect_same_bytes model.gguf.said folder.said
 
-# What is made of it is the same: compressed, trained, exported.
+# Compression, training and export give the same result for the file and for the folder.
 for model in model.gguf folder; do
   run "$COMERA" tensorize "$model" -o "$model-small" --ratio 1.3 --exclude '*embed*' --calibrate text.txt
   expect_exit 0

@@ -24,7 +24,7 @@ resumed pretrain ranks # before the ranks fall
 resumed pretrain late  # while they fall
 resumed finetune healed
 
-# What was --recompute is --activations now; its words are still read, and give the same bytes.
+# The option --recompute is now --activations. Recipes with the old option resume to the same bytes.
 for word in cheap block; do
   cp -r ranks again
   sed -i "s/^recompute = .*/recompute = \"$word\"/" again/recipe.toml
