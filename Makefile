@@ -19,6 +19,8 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD := build
+# ccache takes the dependencies from the compiler and needs no preprocessing of its own.
+export CCACHE_DEPEND := 1
 
 .PHONY: all comera configure cuda package deb check-gpu quickstart test check interop install docs format clean
 .NOTPARALLEL:

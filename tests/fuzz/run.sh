@@ -12,9 +12,13 @@ if [ -z "$compiler" ]; then
   echo "no clang++: the readers are not fuzzed; install clang-19 and libclang-rt-19-dev" >&2
   exit 77
 fi
+# The build around this one has a SentencePiece already.
+shared=()
+prefix=$(sed -n 's/^COMERA_SENTENCEPIECE:PATH=//p' "$(dirname "$build")/CMakeCache.txt" 2>/dev/null || true)
+[ -z "$prefix" ] || shared=("-DCOMERA_SENTENCEPIECE=$prefix")
 cmake -S "$source_folder" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
   -DCMAKE_C_COMPILER="${compiler/clang++/clang}" \
-  -DCOMERA_FUZZ=ON -DCMAKE_BUILD_TYPE=Release >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+  "${shared[@]}" -DCOMERA_FUZZ=ON -DCMAKE_BUILD_TYPE=Release >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
 cmake --build "$build" >"$build.log" 2>&1 || { tail -50 "$build.log"; exit 1; }
 python3 "$source_folder/tests/fuzz/make_seeds.py" "$build/corpus"
 
