@@ -1,7 +1,6 @@
 #include "models/architecture.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "lib/core/error.h"
@@ -21,7 +20,7 @@ constexpr std::int64_t largest_integer = std::int64_t{1} << 53;
 
 // A file's value as text for a message.
 std::string shown(const Json& value) {
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = value.dump(-1, Json::BadText::replace);
   return printable(text.size() > 64 ? text.substr(0, 64) + "..." : text);
 }
 

@@ -1,7 +1,5 @@
 #include "tools/against.h"
 
-#include <nlohmann/json.hpp>
-
 #include "lib/compress/check/comparison.h"
 #include "lib/core/error.h"
 #include "lib/io/file_kind.h"

@@ -1,7 +1,5 @@
 #include "tools/choices.h"
 
-#include <nlohmann/json.hpp>
-
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/core/terminal/log.h"

@@ -1,7 +1,6 @@
 #include "tools/export_gguf.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"

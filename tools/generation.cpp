@@ -1,7 +1,6 @@
 #include "tools/generation.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"

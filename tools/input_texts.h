@@ -1,7 +1,6 @@
 // Input texts and printed answers of predict: one answer for each line of standard input or each row of --data.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"

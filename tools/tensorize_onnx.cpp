@@ -1,7 +1,6 @@
 #include "tools/tensorize_onnx.h"
 
 #include <exception>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"

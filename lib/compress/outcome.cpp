@@ -1,5 +1,4 @@
 // Converts LayerOutcome to JSON and back. A finished layer stores it, so that an interrupted run can continue.
-#include <nlohmann/json.hpp>
 
 #include "lib/compress/fit/layer.h"
 #include "lib/core/error.h"
@@ -60,7 +59,7 @@ LayerOutcome outcome_from(const io::Json& json, const std::string& file) {
     const auto block = io::parse_comera_block(json, file);
     if (block && block->chains.size() == 1) outcome.chain = block->chains[0];
     return outcome;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const io::JsonError& error) {
     fail_input("{}: is no finished layer of this program: {}; remove the folder and start again", file, error.what());
   }
 }

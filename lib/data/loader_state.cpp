@@ -1,5 +1,4 @@
 // Writes and reads the position of a loader as JSON, for checkpoints.
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/data/loader.h"
@@ -20,7 +19,7 @@ constexpr Field fields[] = {
 }  // namespace
 
 std::string LoaderState::to_json() const {
-  nlohmann::ordered_json json;
+  io::Json json;
   for (const Field& field : fields) json[field.name] = this->*field.value;
   return json.dump();
 }

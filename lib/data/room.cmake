@@ -1,3 +1,3 @@
 include(SentencePiece)
 target_link_libraries(comera_data
-  PRIVATE nlohmann_json::nlohmann_json ZLIB::ZLIB ${ZSTD_ARCHIVE} ${UTF8PROC_ARCHIVE} ${PCRE2_ARCHIVE} sentencepiece)
+  PRIVATE ZLIB::ZLIB ${ZSTD_ARCHIVE} ${UTF8PROC_ARCHIVE} ${PCRE2_ARCHIVE} sentencepiece)

@@ -1,7 +1,6 @@
 #include "lib/export/dense_folder.h"
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "lib/core/terminal/stop.h"

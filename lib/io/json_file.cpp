@@ -1,7 +1,5 @@
 #include "lib/io/json_file.h"
 
-#include <nlohmann/json.hpp>
-
 #include "lib/core/files/file.h"
 
 namespace comera::io {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/hub_hint.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lib/core/error.h"
-#include "lib/io/json_members.h"
+#include "lib/io/json.h"
 #include "lib/io/safetensors.h"
 
 namespace comera::io {
@@ -31,8 +31,8 @@ std::string header_text(const std::vector<TensorToWrite>& tensors, const Metadat
   for (const TensorToWrite& tensor : tensors) {
     COMERA_CHECK(names.insert(tensor.name).second);
     const std::uint64_t end = begin + bytes_of(tensor);
-    append_member(header, tensor.name,
-                  {{"dtype", name_of(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}});
+    header.append_member(tensor.name,
+                         {{"dtype", name_of(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}});
     begin = end;
   }
   std::string text = header.dump();

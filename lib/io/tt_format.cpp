@@ -8,7 +8,6 @@
 #include "lib/core/options/suggest.h"
 #include "lib/core/terminal/log.h"
 #include "lib/io/chain_parts.h"
-#include "lib/io/json_members.h"
 
 namespace comera::io {
 namespace {
@@ -241,7 +240,7 @@ Json to_json(const ComeraBlock& block) {
     if (!chain.between.empty()) entry["between"] = chain.between;
     if (layout.exact_rows > 0) entry["exact"] = layout.exact_rows;
     if (chain.base) entry["base"] = quant::name_of(*chain.base), entry["dense_type"] = name_of(chain.dense_type);
-    append_member(tensors, chain.name, std::move(entry));
+    tensors.append_member(chain.name, std::move(entry));
   }
   return json;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/files/regular_file.h"
 #include "lib/core/process.h"
@@ -16,8 +15,8 @@
 namespace comera::train {
 namespace {
 
-nlohmann::ordered_json memory_json(const engine::MemoryTable& table) {
-  nlohmann::ordered_json json;
+io::Json memory_json(const engine::MemoryTable& table) {
+  io::Json json;
   for (int category = 0; category < plan::categories; ++category)
     json[plan::name_of(static_cast<plan::Category>(category))] = table.bytes[category];
   json["peak"] = table.peak;
@@ -48,7 +47,7 @@ layers::RankTable active_ranks(const Engine& engine) {
 
 Metrics::Metrics(const Folder& folder, std::uint64_t keep) : file_(folder, "metrics.jsonl", keep) {}
 
-void Metrics::add_sizes(nlohmann::ordered_json& line, Engine& engine) {
+void Metrics::add_sizes(io::Json& line, Engine& engine) {
   if (bytes_ == 0) bytes_ = weights_file_bytes(engine.model(), engine::FileTypes::stored);
   line["parameters"] = engine.model().parameters().count();
   line["rank_entries"] = engine.model().parameters().rank_entries();
@@ -56,7 +55,7 @@ void Metrics::add_sizes(nlohmann::ordered_json& line, Engine& engine) {
 }
 
 // Writes for the last step: S^ of the penalty, the true size S in core entries, and the objective that the step pushed.
-void Metrics::add_objective(nlohmann::ordered_json& line, const kernels::RankState& state) {
+void Metrics::add_objective(io::Json& line, const kernels::RankState& state) {
   const bool late = state.late != 0, pushes_size = state.pushes_size != 0;
   line["objective"] = {{"surrogate", state.surrogate},
                        {"size", state.size},
@@ -67,9 +66,9 @@ void Metrics::add_objective(nlohmann::ordered_json& line, const kernels::RankSta
                        {"size_weight", state.size_weight}};
 }
 
-void Metrics::add_ranks(nlohmann::ordered_json& line, Engine& engine) {
+void Metrics::add_ranks(io::Json& line, Engine& engine) {
   if (engine.model().chains().empty()) return;
-  nlohmann::ordered_json ranks = active_ranks(engine);  // not by operator[], which compares a name with all before it
+  io::Json ranks = active_ranks(engine);  // not by operator[], which compares a name with all before it
   std::string text = ranks.dump();
   if (text == last_ranks_) return;
   line["ranks"] = std::move(ranks);
@@ -77,7 +76,7 @@ void Metrics::add_ranks(nlohmann::ordered_json& line, Engine& engine) {
 }
 
 void Metrics::step(const StepReport& report, Engine& engine) {
-  nlohmann::ordered_json line;
+  io::Json line;
   line["step"] = report.step;
   line["time"] = report.seconds;
   line["split"] = "train";
@@ -98,11 +97,11 @@ void Metrics::step(const StepReport& report, Engine& engine) {
 }
 
 void Metrics::evaluation(std::int64_t step, double seconds, const Evaluation& evaluation, Engine& engine) {
-  nlohmann::ordered_json line;
+  io::Json line;
   line["step"] = step;
   line["time"] = seconds;
   line["split"] = "dev";
-  nlohmann::ordered_json& dev = line["dev"] = {{"loss", evaluation.loss}};
+  io::Json& dev = line["dev"] = {{"loss", evaluation.loss}};
   if (engine::has_accuracy(evaluation.task)) dev["accuracy"] = evaluation.accuracy;
   if (evaluation.scores.count > 0)
     dev["rmse"] = evaluation.scores.rmse(), dev["pearson"] = evaluation.scores.pearson,
@@ -114,20 +113,19 @@ void Metrics::evaluation(std::int64_t step, double seconds, const Evaluation& ev
 }
 
 void Metrics::event(std::int64_t step, double seconds, const std::string& what) {
-  const nlohmann::ordered_json line{{"step", step}, {"time", seconds}, {"event", what}};
+  const io::Json line{{"step", step}, {"time", seconds}, {"event", what}};
   append(line);
 }
 
 void Metrics::removal(std::int64_t step, double seconds, const RankAdaptation::Event& event) {
-  const nlohmann::ordered_json line{{"step", step},           {"time", seconds},
-                                    {"event", "removal"},     {"removed", event.removed()},
-                                    {"fallen", event.fallen}, {"cut", event.cut}};
+  const io::Json line{{"step", step},           {"time", seconds}, {"event", "removal"}, {"removed", event.removed()},
+                      {"fallen", event.fallen}, {"cut", event.cut}};
   append(line);
 }
 
 // Skips a line that would exceed the limit of a file's size (ulimit -f). The run ends with a checkpoint after this
 // step.
-void Metrics::append(const nlohmann::ordered_json& line) {
+void Metrics::append(const io::Json& line) {
   const std::string text = line.dump() + "\n";
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && file_.size() + text.size() > limit.rlim_cur) {

@@ -2,11 +2,11 @@
 // dev lines in `dev`.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "lib/core/files/file.h"
 #include "lib/engine/evaluate.h"
+#include "lib/io/json.h"
 #include "lib/train/rank_adaptation.h"
 
 namespace comera::train {
@@ -43,10 +43,10 @@ class Metrics {
   void model_changed() { bytes_ = 0; }
 
  private:
-  void append(const nlohmann::ordered_json& line);
-  void add_sizes(nlohmann::ordered_json& line, Engine& engine);
-  static void add_objective(nlohmann::ordered_json& line, const kernels::RankState& state);
-  void add_ranks(nlohmann::ordered_json& line, Engine& engine);
+  void append(const io::Json& line);
+  void add_sizes(io::Json& line, Engine& engine);
+  static void add_objective(io::Json& line, const kernels::RankState& state);
+  void add_ranks(io::Json& line, Engine& engine);
 
   AppendFile file_;
   std::string last_ranks_;

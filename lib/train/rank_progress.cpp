@@ -1,5 +1,4 @@
 // Converts the progress of rank adaptation to and from JSON, for checkpoints.
-#include <nlohmann/json.hpp>
 
 #include "lib/train/rank_adaptation.h"
 #include "lib/train/whole_number.h"
@@ -7,17 +6,17 @@
 namespace comera::train {
 
 std::string RankProgress::to_json() const {
-  return nlohmann::json{{"late", late},
-                        {"reached", reached},
-                        {"target_loss", target_loss},
-                        {"target_size", target_size},
-                        {"surrogate_start", surrogate_start},
-                        {"late_step", late_step},
-                        {"late_size", late_size},
-                        {"recent", recent},
-                        {"fallen", fallen},
-                        {"cut", cut},
-                        {"sensitivity", sensitivity}}
+  return io::Json{{"cut", cut},
+                  {"fallen", fallen},
+                  {"late", late},
+                  {"late_size", late_size},
+                  {"late_step", late_step},
+                  {"reached", reached},
+                  {"recent", recent},
+                  {"sensitivity", sensitivity},
+                  {"surrogate_start", surrogate_start},
+                  {"target_loss", target_loss},
+                  {"target_size", target_size}}
       .dump();
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"

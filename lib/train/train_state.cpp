@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
@@ -142,9 +141,8 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
   state.ranks = RankProgress::from_json(json.at("ranks").get<std::string>());
   check(state, file_name);
   return state;
-} catch (const nlohmann::json::exception& error) {
-  const std::string_view what = error.what();  // "[json.exception...] reason"
-  fail_input("{}: not the state of a run: {}", file_name, what.substr(std::min(what.find(']') + 2, what.size())));
+} catch (const io::JsonError& error) {
+  fail_input("{}: not the state of a run: {}", file_name, error.what());
 }
 
 }  // namespace comera::train

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/io/json.h"

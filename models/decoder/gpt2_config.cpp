@@ -1,7 +1,5 @@
 #include "models/decoder/gpt2_config.h"
 
-#include <nlohmann/json.hpp>
-
 namespace comera::models {
 namespace {
 

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "kernels/host/thread_pool.h"
 #include "lib/compress/calibration/sample_text.h"

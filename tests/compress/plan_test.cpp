@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "lib/compress/check/certificate.h"
 #include "lib/compress/plan/plan_file.h"

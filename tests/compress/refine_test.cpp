@@ -1,6 +1,5 @@
 // Refinement of blocks: held-out errors fall, nothing else changes, and certificates hold.
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "kernels/host/thread_pool.h"
 #include "lib/compress/calibration/calibration.h"

@@ -6,7 +6,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>

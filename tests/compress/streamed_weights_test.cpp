@@ -1,7 +1,6 @@
 #include "lib/compress/calibration/streamed_weights.h"
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "lib/engine/engine.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "lib/core/error.h"

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "lib/core/error.h"

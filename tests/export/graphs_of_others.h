@@ -2,7 +2,6 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "lib/export/rewrite/onnx_weights.h"

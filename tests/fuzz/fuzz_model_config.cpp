@@ -2,7 +2,6 @@
 // sizes can be multiplied without overflow.
 #include <cstdint>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "lib/core/error.h"

@@ -2,7 +2,6 @@
 // writing and whose chains are complete.
 #include <cstdint>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "lib/compress/plan/plan_file.h"

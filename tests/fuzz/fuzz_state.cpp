@@ -2,7 +2,6 @@
 // a message, or a state that survives writing and whose ranks fit the model or are refused.
 #include <cstdint>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "lib/core/error.h"

@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "lib/core/error.h"

@@ -1,7 +1,6 @@
 #include "lib/io/adapter/lora.h"
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/half.h"

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/io/tt_format.h"
@@ -53,7 +52,7 @@ TEST_CASE("model folder: shards") {
   write_file_atomic(index, R"({"weight_map": {"a": "model-00003-of-00002.safetensors"}})");
   CHECK_THAT(message(folder.path()), Contains("model-00003-of-00002.safetensors") && Contains("No such file"));
   for (const char* file : {"../x.safetensors", "/etc/passwd", "x/y.safetensors", "x.bin"}) {
-    write_file_atomic(index, nlohmann::json{{"weight_map", {{"a", file}}}}.dump());
+    write_file_atomic(index, Json{{"weight_map", {{"a", file}}}}.dump());
     CHECK_THAT(message(folder.path()), Contains("same folder"));
   }
   write_file_atomic(index, R"({"weight_map": {"a": 3}})");

@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/io/model_folder.h"
@@ -20,7 +19,7 @@ namespace {
 const float values[4] = {1, 2, 3, 4};
 
 std::string module_json(const std::string& kind, const std::string& path) {
-  return nlohmann::json{{"type", "sentence_transformers.models." + kind}, {"path", path}}.dump();
+  return Json{{"type", "sentence_transformers.models." + kind}, {"path", path}}.dump();
 }
 
 std::string list_of(std::initializer_list<std::string> modules) { return fmt::format("[{}]", fmt::join(modules, ",")); }

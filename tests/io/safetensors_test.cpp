@@ -4,11 +4,9 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "lib/core/error.h"
-#include "lib/io/json.h"
 #include "lib/io/tt_format.h"
 #include "tests/core/cpu_seconds.h"
 #include "tests/core/temporary_folder.h"
@@ -183,31 +181,4 @@ TEST_CASE("safetensors: a header of 100,000 tensors is counted and written in le
   CHECK(cpu_seconds() - counted < second());
   CHECK(file_size(folder / "model.safetensors") == bytes);
   CHECK(SafetensorsFile(folder / "model.safetensors").tensors().size() == tensors.size());
-}
-
-TEST_CASE("json: an object of 100,000 keys keeps their order and is read in less than a second") {
-  std::string text = "{";
-  for (int i = 0; i < 100'000; ++i)
-    text += fmt::format("{}\"key {}\": [{}, \"{}\"]", i == 0 ? "" : ",", 99'999 - i, i, i);
-  const double start = cpu_seconds();
-  const Json json = parse_json(text + "}", "j");
-  CHECK(cpu_seconds() - start < second());
-  CHECK(json.size() == 100'000);
-  CHECK(json.begin().key() == "key 99999");
-  CHECK(json.back() == Json{99'999, "99999"});
-  CHECK_THROWS_WITH(parse_json(text + ", \"key 7\": 1}", "j"), Contains("key \"key 7\" stands there twice"));
-}
-
-TEST_CASE("json: every kind of value reads as the library writes it, and what is none is refused") {
-  const std::string text =
-      R"({"a":[1,-2,3.5,true,false,null,"x\u00e9\n"],"b":{},"c":[],"d":18446744073709551615,"e":{"f":{"g":[[]]}}})";
-  CHECK(parse_json(text, "j").dump() == Json::parse(text).dump());
-  for (const char* scalar : {"1", "null", "\"x\"", "-0.5", "true"})
-    CHECK(parse_json(scalar, "j") == Json::parse(scalar));
-  for (const char* bad : {"", "{", "[1,]", "{\"a\" 1}", "1 2", "{\"a\":1}}", "\"\xff\"", "nul"})
-    CHECK_THROWS_WITH(parse_json(bad, "j"), Contains("not valid JSON"));
-  CHECK_THROWS_WITH(parse_json("[1e999]", "j"), Contains("too large"));
-  CHECK_THROWS_WITH(parse_json(std::string(65, '['), "j"), Contains("nests deeper than 64"));
-  CHECK_THROWS_WITH(parse_json(R"({"a": {"b": 1, "b": 2}})", "j"), Contains("key \"b\" stands there twice"));
-  CHECK(parse_json(R"({"a": {"b": 1}, "b": 2})", "j")["b"] == 2);
 }

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/io/chain_parts.h"
@@ -143,13 +142,20 @@ TEST_CASE("tt format: a low-rank pair is a chain of two cores, and an empty chai
 }
 
 TEST_CASE("tt format: errors for an inconsistent block name the place") {
-  const auto broken = [](const char* pointer, const Json& value) {
+  // `place` is "/key", or keys of objects in objects.
+  const auto broken = [](std::string_view place, const Json& value) {
     Json config = config_of(good_block());
-    config[Json::json_pointer(std::string("/comera") + pointer)] = value;
+    Json* at = &config["comera"];
+    while (!place.empty()) {
+      const std::size_t end = std::min(place.find('/', 1), place.size());
+      at = &(*at)[place.substr(1, end - 1)];
+      place.remove_prefix(end);
+    }
+    *at = value;
     return message_for(config);
   };
   const auto in_query = [&](const char* key, const Json& value) {
-    return broken(("/tensors/encoder.query/" + std::string(key)).c_str(), value);
+    return broken("/tensors/encoder.query/" + std::string(key), value);
   };
   CHECK_THAT(broken("/version", 2), Contains("config.json: comera") && Contains("newer comera"));
   CHECK_THAT(broken("/version", "1"), Contains("version"));

@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "lib/engine/engine.h"

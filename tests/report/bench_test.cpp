@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "kernels/cuda/common/runtime.h"
 #include "kernels/host/cpu_backend.h"

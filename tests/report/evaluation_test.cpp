@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 

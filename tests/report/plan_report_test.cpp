@@ -1,7 +1,6 @@
 #include "lib/report/run/plan_report.h"
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "lib/engine/engine.h"
 #include "lib/train/optimizer.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "lib/report/output/fold.h"
 #include "lib/report/output/html.h"

@@ -70,7 +70,7 @@ TEST_CASE("a changed state is refused, whatever was changed") {
   const std::string run = folder / "run";
   toy::Job().run(run);
   const std::string path = file_in(run, 24, "state.json"), text = read_file(path);
-  const auto json = nlohmann::ordered_json::parse(text);
+  const auto json = io::Json::parse(text);
   for (const auto& [key, value] : json.items()) {
     auto changed = json;
     changed[key] = nullptr;

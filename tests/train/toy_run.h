@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "lib/core/files/file.h"
@@ -105,7 +104,7 @@ inline std::vector<std::string> lines_of(const std::string& run) {
   std::vector<std::string> lines;
   std::istringstream text(read_file(join_path(run, "metrics.jsonl")));
   for (std::string line; std::getline(text, line);) {
-    auto json = nlohmann::ordered_json::parse(line);
+    auto json = io::Json::parse(line);
     for (const char* key : {"time", "step_ms", "tokens_per_second", "peak_bytes", "memory"}) json.erase(key);
     if (json.contains("dev")) json["dev"].erase("seconds");
     lines.push_back(json.dump());

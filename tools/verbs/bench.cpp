@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "kernels/host/cpu_backend.h"
 #include "lib/core/error.h"

@@ -1,8 +1,6 @@
 // `comera evaluate`.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/report/output/fit.h"

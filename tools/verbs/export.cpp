@@ -3,8 +3,6 @@
 
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/core/memory.h"

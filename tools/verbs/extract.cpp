@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"

@@ -1,5 +1,4 @@
 // `comera inspect`.
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"

@@ -1,5 +1,4 @@
 // `comera predict`.
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"

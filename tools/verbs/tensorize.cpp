@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "lib/compress/plan/plan_file.h"
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"

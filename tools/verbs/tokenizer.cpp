@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/core/error.h"

@@ -1,8 +1,6 @@
 // `comera tokenizer train`.
 #include "lib/data/tokenizer/tokenizer_train.h"
 
-#include <nlohmann/json.hpp>
-
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/core/terminal/log.h"

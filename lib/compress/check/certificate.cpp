@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
@@ -33,7 +32,7 @@ T value_of(const Json& json, const char* key, const std::string& file) {
   const Json& value = member(json, key, file);
   try {
     return value.get<T>();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const io::JsonError&) {
     fail_input("{}: the certificate's \"{}\" is {}; the file is damaged", file, key,
                printable(value.dump().substr(0, 64)));
   }

@@ -1,7 +1,6 @@
 #include "lib/compress/fit/work.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"

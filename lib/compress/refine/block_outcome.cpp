@@ -1,7 +1,5 @@
 #include "lib/compress/refine/block_outcome.h"
 
-#include <nlohmann/json.hpp>
-
 #include "lib/core/error.h"
 
 namespace comera::compress {
@@ -25,7 +23,7 @@ BlockOutcome block_outcome_from(const io::Json& json, const std::string& file) {
             json.at("judged_error_after").get<double>(),
             json.at("kept").get<bool>(),
             json.at("seconds").get<double>()};
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const io::JsonError& error) {
     fail_input("{}: is no refined block of this program: {}; remove the folder and start again", file, error.what());
   }
 }

@@ -1,7 +1,6 @@
 #include "lib/compress/refine/block_refiner.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "lib/compress/fit/fit_layer.h"
 #include "lib/core/error.h"

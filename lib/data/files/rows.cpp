@@ -1,12 +1,12 @@
 #include "lib/data/files/rows.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/core/error.h"
 #include "lib/core/options/suggest.h"
 #include "lib/core/terminal/log.h"
+#include "lib/io/json_events.h"
 
 namespace comera::data {
 namespace {
@@ -172,8 +172,8 @@ class CsvReader final : public NamedColumns {
   const char* separator_advice() const override { return "put a field that holds a comma in quotes"; }
 };
 
-// SAX handler that keeps only the requested values of one object, so memory is bounded for any line.
-class JsonPicker final : public nlohmann::json_sax<nlohmann::json> {
+// Keeps only the requested values of one object, so memory is bounded for any line.
+class JsonPicker final : public io::JsonEvents {
  public:
   JsonPicker(const std::vector<std::string>& wanted, const LineReader& lines)
       : wanted_(wanted), lines_(lines), values_(wanted.size()) {}
@@ -183,18 +183,17 @@ class JsonPicker final : public nlohmann::json_sax<nlohmann::json> {
     return depth_ > 0;
   }
   bool boolean(bool value) override { return put(value ? "true" : "false"); }
-  bool number_integer(number_integer_t value) override { return put(std::to_string(value)); }
-  bool number_unsigned(number_unsigned_t value) override { return put(std::to_string(value)); }
-  bool number_float(number_float_t, const string_t& written) override { return put(written); }
-  bool string(string_t& value) override { return put(std::move(value)); }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(true); }
-  bool start_array(std::size_t) override { return open(false); }
+  bool integer(std::int64_t value) override { return put(std::to_string(value)); }
+  bool natural(std::uint64_t value) override { return put(std::to_string(value)); }
+  bool real(double, const std::string& written) override { return put(written); }
+  bool string(std::string& value) override { return put(std::move(value)); }
+  bool begin_object() override { return open(true); }
+  bool begin_array() override { return open(false); }
   bool end_object() override { return --depth_, true; }
   bool end_array() override { return --depth_, true; }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+  void failure(std::size_t, bool) override {}
 
-  bool key(string_t& name) override {
+  bool key(std::string& name) override {
     if (depth_ != 1) return true;
     const auto found = std::find(wanted_.begin(), wanted_.end(), name);
     current_ = found == wanted_.end() ? nothing : static_cast<std::size_t>(found - wanted_.begin());
@@ -251,7 +250,7 @@ class JsonReader final : public RowReader {
   void take(std::string_view line, LineReader& lines, Row& row) override {
     row.line = lines.line();
     JsonPicker picker(wanted_, lines);
-    if (!nlohmann::json::sax_parse(line.begin(), line.end(), &picker))
+    if (!io::read_json_events(line, picker))
       fail_input("[data] {}: line {}: is not a JSON object; write one object in braces per line", lines.path(),
                  lines.line());
     for (std::size_t i = 0; i < wanted_.size(); ++i) values_[i] = picker.take(i);

@@ -1,7 +1,6 @@
 #include "lib/export/gguf/gguf_tokens.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/core/error.h"
@@ -168,7 +167,7 @@ class Tokens {
 std::vector<io::GgufKey> gguf_tokens(const io::ModelFolder& folder, std::int64_t rows) {
   try {
     return Tokens(folder, rows).keys();
-  } catch (const io::Json::exception& error) {
+  } catch (const io::JsonError& error) {
     fail_input("{}: a file of its tokenizer is damaged ({})", folder.path(), error.what());
   }
 }

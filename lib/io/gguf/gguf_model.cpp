@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"

@@ -41,7 +41,7 @@ Json canonical(const Json& pre_tokenizer) {
     if (!part.is_object()) continue;
     part.erase("trim_offsets");
     if (part.value("type", "") == "ByteLevel" && !part.contains("use_regex")) part["use_regex"] = true;
-    part = nlohmann::json(part);  // keys in the order of the alphabet
+    part = with_sorted_keys(part);
   }
   return parts;
 }

@@ -1,7 +1,6 @@
 // How texts are split before byte-level BPE: llama.cpp has a name for it, tokenizer.json a description.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,7 +1,6 @@
 #include "lib/io/gguf/gguf_tokenizer.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
@@ -27,7 +26,7 @@ void require_utf8(const GgufFile& file, const char* key) {
     try {
       Json(text).dump();
       return true;
-    } catch (const Json::type_error&) {
+    } catch (const JsonError&) {
       return false;
     }
   };

@@ -1,7 +1,6 @@
 // Measures the times of a training step and of its parts, relative to the measured peak rates of the machine.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>

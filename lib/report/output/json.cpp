@@ -1,7 +1,6 @@
 #include "lib/report/output/json.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/version.h"
 
@@ -36,6 +35,6 @@ Json to_json(const Table& table) {
   return rows;
 }
 
-std::string dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const Json& json, int indent) { return json.dump(indent, Json::BadText::replace); }
 
 }  // namespace comera::report

@@ -1,14 +1,14 @@
 // JSON for scripts: keys in the order of writing, numbers as numbers, NaN and infinity as null.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "lib/io/json.h"
 #include "lib/report/output/table.h"
 
 namespace comera::report {
 
-using Json = nlohmann::ordered_json;
+using io::Json;
 
 constexpr int schema_version = 1;
 

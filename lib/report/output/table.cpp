@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/options/suggest.h"

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/files/file.h"
-#include "lib/io/json_members.h"
 #include "lib/report/bench/bench.h"
 
 namespace comera::report {
@@ -193,7 +191,7 @@ Json to_json(const RunHistory& history) {
     Json of_chain = Json::object();
     of_chain["step"] = bonds.empty() ? std::vector<double>{} : bonds.front().x;
     for (const Series& bond : bonds) of_chain["bonds"].push_back(bond.y);
-    io::append_member(ranks, name, std::move(of_chain));
+    ranks.append_member(name, std::move(of_chain));
   }
   if (!ranks.empty()) json["ranks"] = std::move(ranks);
   return json;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/reals.h"
 

@@ -1,7 +1,7 @@
 #include "lib/report/weights/model_report.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cmath>
 
 #include "lib/core/error.h"
 #include "lib/core/glob.h"

@@ -1,7 +1,6 @@
 #include "lib/report/weights/similarity.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 namespace comera::report {
 namespace {

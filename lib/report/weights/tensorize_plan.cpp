@@ -1,6 +1,5 @@
 // The plan of --dry-run, and the findings of inspect --verify.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "lib/report/weights/tensorize_report.h"
 #include "lib/report/weights/tensorize_words.h"

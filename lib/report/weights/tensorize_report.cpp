@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/units.h"
 #include "lib/report/output/fold.h"

@@ -1,1 +1,0 @@
-target_link_libraries(comera_report PUBLIC nlohmann_json::nlohmann_json)
