@@ -1,6 +1,6 @@
 #include "models/block_stack.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

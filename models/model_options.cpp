@@ -1,6 +1,6 @@
 #include "models/model_options.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lib/core/error.h"
 #include "lib/tt/modes.h"

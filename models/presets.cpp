@@ -1,8 +1,9 @@
 #include "models/presets.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/options/suggest.h"
 
 namespace comera::models {
@@ -83,8 +84,7 @@ const Preset& find_preset(const std::string& name) {
     if (preset.name == name) return preset;
     names.push_back(preset.name);
   }
-  fail_input("[model] there is no preset '{}'{}; use one of {}", name, did_you_mean(name, names),
-             fmt::join(names, ", "));
+  fail_input("[model] there is no preset '{}'{}; use one of {}", name, did_you_mean(name, names), join(names, ", "));
 }
 
 }  // namespace comera::models

@@ -1,11 +1,12 @@
 #include "tools/sentences.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <limits>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/core/join.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/weights/similarity.h"
 #include "tools/input_texts.h"
@@ -31,10 +32,13 @@ std::vector<float> vectors_of(const OptionValues& values, StoredModel& stored, c
 }
 
 void answer(Answers& answers, std::span<const float> vector) {
-  if (answers.plain())
-    answers.line(fmt::format("{:.6g}", fmt::join(vector, "\t")));
-  else
+  if (answers.plain()) {
+    std::string line;
+    for (const float number : vector) line += fmt::format("{}{:.6g}", line.empty() ? "" : "\t", number);
+    answers.line(line);
+  } else {
     answers.value(vector.empty() ? report::Json() : report::Json(std::vector<float>(vector.begin(), vector.end())));
+  }
 }
 
 }  // namespace
@@ -46,7 +50,7 @@ int evaluate_sentences(const OptionValues& values, StoredModel& stored) {
         "columns (--text A,B) and their "
         "score (--label); to make a classifier of it, use comera finetune {} --label COLUMN",
         stored.folder,
-        values.list("text").empty() ? "no column" : fmt::format("'{}' alone", fmt::join(values.list("text"), ",")),
+        values.list("text").empty() ? "no column" : fmt::format("'{}' alone", join(values.list("text"), ",")),
         stored.folder);
   if (!values.given("label"))
     fail_input(

@@ -1,6 +1,6 @@
 #include "lib/compress/tensorize.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -13,6 +13,7 @@
 #include "lib/compress/refine/certify_again.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/core/join.h"
 #include "lib/core/process.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"
@@ -32,14 +33,13 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
   std::string text =
       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", fingerprint(folder), name_of(s.form), s.order.value_or(0),
                   s.table_order, s.gauge, s.uniform, s.allow_slower, s.floor, s.again, s.sequential, s.exact_rows,
-                  fmt::join(s.choice.include, ","), fmt::join(s.choice.exclude, ","));
+                  join(s.choice.include, ","), join(s.choice.exclude, ","));
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
   text += fmt::format(" {} {}", s.sweeps, s.corrections);
   if (s.refinement.on) text += fmt::format(" refine {} {}", s.refinement.steps, s.refinement.rate);
   for (const quant::Grid grid : s.grids) text += fmt::format(" {}", quant::name_of(grid));
-  text +=
-      fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
-                  s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
+  text += fmt::format(" {} {} {} {} {}", join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
+                      s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
   for (const auto& file : {s.final_file, s.goal.counted})
     if (file) text += fmt::format(" {}", file->dense_bytes());
   if (moments)

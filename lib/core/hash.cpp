@@ -1,6 +1,6 @@
 #include "lib/core/hash.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lib/core/files/folder.h"
 #include "lib/core/files/regular_file.h"

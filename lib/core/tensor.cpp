@@ -1,6 +1,8 @@
 #include "lib/core/tensor.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
+
+#include "lib/core/join.h"
 
 namespace comera {
 
@@ -18,6 +20,6 @@ const char* name_of(DType dtype) {
   return "?";
 }
 
-std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.sizes(), ", ")); }
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", join(shape.sizes(), ", ")); }
 
 }  // namespace comera

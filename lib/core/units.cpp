@@ -1,6 +1,6 @@
 #include "lib/core/units.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

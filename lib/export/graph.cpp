@@ -1,11 +1,12 @@
 #include "lib/export/graph.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <cmath>
 
 #include "lib/core/error.h"
 #include "lib/core/half.h"
+#include "lib/core/join.h"
 #include "lib/core/version.h"
 
 namespace comera::exporting {
@@ -138,8 +139,8 @@ Name Graph::integers_of(const std::string& name, const std::vector<std::int64_t>
 }
 
 Name Graph::integers(const std::vector<std::int64_t>& values) {
-  return integers_of(fmt::format("{}sizes_{}", prefix_, fmt::join(values, "_")),
-                     {static_cast<std::int64_t>(values.size())}, values);
+  return integers_of(fmt::format("{}sizes_{}", prefix_, join(values, "_")), {static_cast<std::int64_t>(values.size())},
+                     values);
 }
 
 Name Graph::integer(std::int64_t value) {

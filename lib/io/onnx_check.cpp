@@ -1,5 +1,5 @@
 // Checks of ONNX models from elsewhere, before any tensor is read.
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <climits>
@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/units.h"
 #include "lib/io/onnx.h"
@@ -155,7 +156,7 @@ class Checker {
   [[noreturn]] static void fail_size(const TensorProto& tensor, const std::string& where, std::uint64_t wanted,
                                      std::uint64_t came, const char* unit) {
     fail_input("{}: {} of shape [{}] take {} {}, but {} are there; {}", where, onnx_type_name(tensor.data_type()),
-               fmt::join(tensor.dims(), ", "), wanted, unit, came, remedy);
+               join(tensor.dims(), ", "), wanted, unit, came, remedy);
   }
 
   const std::string& name_;
@@ -202,9 +203,9 @@ std::int64_t onnx_elements(const TensorProto& tensor, const std::string& where) 
   constexpr std::int64_t most = std::int64_t{1} << 58;  // at most 16 bytes per element still fit into 64 bits
   std::int64_t elements = 1;
   for (const std::int64_t dim : tensor.dims()) {
-    if (dim < 0) fail_input("{}: shape [{}] has a negative size; {}", where, fmt::join(tensor.dims(), ", "), remedy);
+    if (dim < 0) fail_input("{}: shape [{}] has a negative size; {}", where, join(tensor.dims(), ", "), remedy);
     if (dim > 0 && elements > most / dim)
-      fail_input("{}: shape [{}] is larger than any file; {}", where, fmt::join(tensor.dims(), ", "), remedy);
+      fail_input("{}: shape [{}] is larger than any file; {}", where, join(tensor.dims(), ", "), remedy);
     elements *= dim;
   }
   return elements;

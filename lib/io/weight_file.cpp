@@ -1,6 +1,6 @@
 #include "lib/io/weight_file.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/half.h"
+#include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
 
 namespace comera::io {
@@ -72,7 +73,7 @@ std::int64_t elements_of(const FileShape& shape) {
   return elements;
 }
 
-std::string to_string(const FileShape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string to_string(const FileShape& shape) { return fmt::format("[{}]", join(shape, ", ")); }
 
 std::optional<StoredType> stored_type_named(std::string_view name) {
   for (std::size_t i = 0; i < types.size(); ++i)

@@ -1,6 +1,6 @@
 #include "lib/layers/cache.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,10 +1,11 @@
 #include "lib/plan/precision.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 
 namespace comera::plan {
 namespace {
@@ -24,7 +25,7 @@ constexpr Precision all[] = {{"fp32", 0, DType::f32, false, false},
 const Precision& precision_named(const std::string& name) {
   const auto* const found =
       std::find_if(std::begin(all), std::end(all), [&](const Precision& precision) { return precision.name == name; });
-  if (found == std::end(all)) fail_input("[device] --dtype {}: want one of {}", name, fmt::join(precisions(), ", "));
+  if (found == std::end(all)) fail_input("[device] --dtype {}: want one of {}", name, join(precisions(), ", "));
   return *found;
 }
 

@@ -1,6 +1,6 @@
 #include "lib/plan/slab.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

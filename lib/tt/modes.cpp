@@ -1,12 +1,13 @@
 #include "lib/tt/modes.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 
 namespace comera::tt {
 namespace {
@@ -77,7 +78,7 @@ std::int64_t product(const Sizes& sizes) {
   return result;
 }
 
-std::string to_string(const Sizes& sizes) { return fmt::format("{}", fmt::join(sizes, " ")); }
+std::string to_string(const Sizes& sizes) { return join(sizes, " "); }
 
 Sizes balanced_modes(std::int64_t size, int order) {
   Sizes factors = prime_factors(size);

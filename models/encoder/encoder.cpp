@@ -1,6 +1,6 @@
 #include "models/encoder/encoder.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

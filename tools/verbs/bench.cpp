@@ -1,12 +1,13 @@
 // `comera bench`.
 #include "lib/report/bench/bench.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
 #include "kernels/host/cpu_backend.h"
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/process.h"
 #include "lib/core/terminal/log.h"
 #include "lib/report/output/fit.h"
@@ -60,7 +61,7 @@ report::BenchReport bench_model(const OptionValues& values, const plan::Machine&
   report.settings["task"] = values.text("task");
   report.settings["dropout"] = models::common(spec).dropout;
   report.settings["activations"] = values.canonical("activations");
-  report.settings["optimizer"] = fmt::format("{}", fmt::join(train::counted_methods(values.list("optimizer")), ","));
+  report.settings["optimizer"] = join(train::counted_methods(values.list("optimizer")), ",");
   report.settings["parameters"] = engine.model().parameters().count();
   return report;
 }

@@ -1,5 +1,5 @@
 // `comera evaluate`.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"

@@ -1,10 +1,11 @@
 // `comera export`.
 #include "lib/export/export.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/core/join.h"
 #include "lib/core/memory.h"
 #include "lib/core/reals.h"
 #include "lib/core/terminal/log.h"
@@ -199,7 +200,7 @@ void print_peft(const OptionValues& values, const exporting::PeftFolder& made,
     if (difference) add_difference(json, *difference);
     return print_out(report::dump(json) + "\n");
   }
-  if (!made.merged.empty()) log_info("{}: tables with their corrections are in the base", fmt::join(made.merged, ", "));
+  if (!made.merged.empty()) log_info("{}: tables with their corrections are in the base", join(made.merged, ", "));
   print_out(report::wrap_for_stdout(
       fmt::format("{}  dense safetensors  {}, the source {}\n{}  {} corrections of rank {} and less  {}\n",
                   values.text("output"), format_bytes(made.base.bytes), format_bytes(made.base.bytes_source), adapter,

@@ -1,12 +1,13 @@
 // `comera extract`.
 #include "lib/compress/extract.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <cmath>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/units.h"
 #include "lib/io/file_kind.h"
@@ -71,7 +72,7 @@ void warn_others(const std::vector<std::string>& others) {
   const std::vector<std::string> first(others.begin(),
                                        others.begin() + static_cast<long>(std::min(most, others.size())));
   log_warning("[extract] {} tensors differ that are no linear weights, and the adapter does not hold them: {}{}",
-              others.size(), printable(fmt::format("{}", fmt::join(first, ", "))), others.size() > most ? ", ..." : "");
+              others.size(), printable(join(first, ", ")), others.size() > most ? ", ..." : "");
 }
 
 }  // namespace

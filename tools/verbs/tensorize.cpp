@@ -1,10 +1,11 @@
 // `comera tensorize`.
 #include "lib/compress/tensorize.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lib/compress/plan/plan_file.h"
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/engine/weights_file.h"
@@ -44,7 +45,7 @@ void check_plan(const OptionValues& values) {
       values, {"layer", "form", "order", "gauge", "uniform", "floor", "allow-slower", "exact-rows", "exclude"});
   if (!beside.empty())
     fail_input("[tensorize] --plan {}: the plan defines every layer completely; edit it, or leave out {}",
-               values.text("plan"), fmt::join(beside, ", "));
+               values.text("plan"), join(beside, ", "));
 }
 
 compress::MadeFor made_for(const OptionValues& values) {
@@ -71,9 +72,8 @@ compress::Goal goal_of(const OptionValues& values) {
   if (bits == "auto" && values.given("rank"))
     fail_input("[tensorize] --bits auto needs --ratio or --budget; with --rank give --bits 2, 3, 4 or 8");
   if (given.size() != 1)
-    fail_input(
-        "[tensorize] {}; give exactly one of --ratio, --budget, --rank, --tol and --plan",
-        given.empty() ? "the size of the result is not given" : fmt::format("{} came", fmt::join(given, " and ")));
+    fail_input("[tensorize] {}; give exactly one of --ratio, --budget, --rank, --tol and --plan",
+               given.empty() ? "the size of the result is not given" : fmt::format("{} came", join(given, " and ")));
   compress::Goal goal;
   for (const std::string& text : values.list("ratio")) {
     const std::optional<double> ratio = parse_real(text);

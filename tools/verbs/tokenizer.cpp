@@ -1,12 +1,13 @@
 // `comera tokenizer encode` and `comera tokenizer decode`.
 #include "lib/data/tokenizer/tokenizer.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <optional>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/data/files/line_reader.h"
@@ -101,7 +102,7 @@ int run_tokenizer_encode(const OptionValues& values) {
     if (around && special.sep >= 0) ids.push_back(special.sep);
     return ids;
   };
-  return answer_lines(values, encode, [](const data::Ids& ids) { return fmt::format("{}", fmt::join(ids, " ")); });
+  return answer_lines(values, encode, [](const data::Ids& ids) { return join(ids, " "); });
 }
 
 OptionTable tokenizer_decode_table() {

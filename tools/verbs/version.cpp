@@ -1,13 +1,14 @@
 // `comera version`.
 #include "lib/core/version.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
 #include "kernels/backend.h"
 #include "kernels/host/cpu_backend.h"
 #include "kernels/host/cuda_devices.h"
+#include "lib/core/join.h"
 #include "lib/core/process.h"
 #include "lib/report/output/json.h"
 #include "tools/verbs.h"
@@ -43,7 +44,7 @@ Json cuda_facts() {
   return json;
 }
 
-std::string join(const Json& list) { return fmt::format("{}", fmt::join(list.get<std::vector<std::string>>(), " ")); }
+std::string words(const Json& list) { return join(list.get<std::vector<std::string>>(), " "); }
 
 std::string as_text(const Json& facts) {
   const Json& cpu = facts["cpu"];
@@ -52,8 +53,8 @@ std::string as_text(const Json& facts) {
              facts["version"].get<std::string>(), facts["commit"].get<std::string>(),
              facts["compiler"].get<std::string>(), facts["build"].get<std::string>(), cpu["name"].get<std::string>(),
              cpu["processors"].get<int>()) +
-         fmt::format("  instruction sets  {} (of {})\n  blas              {}\n", join(cpu["instruction_sets"]),
-                     join(cpu["features"]), cpu["blas"].get<std::string>());
+         fmt::format("  instruction sets  {} (of {})\n  blas              {}\n", words(cpu["instruction_sets"]),
+                     words(cpu["features"]), cpu["blas"].get<std::string>());
 }
 
 std::string as_text_cuda(const Json& cuda) {

@@ -1,6 +1,6 @@
 #include "lib/compress/calibration/block_flows.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "lib/compress/calibration/calibration.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>
@@ -14,6 +14,7 @@
 #include "lib/compress/calibration/targets.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
@@ -60,7 +61,7 @@ class Calibration final : public InputMoments {
     info_.hash = data::hash_files(files);
     // Other columns of the same file are a different text, so they change the hash.
     if (!settings.columns.empty() || settings.format)
-      info_.hash = hash_text(fmt::format("{} {} {}", info_.hash, fmt::join(settings.columns, ","),
+      info_.hash = hash_text(fmt::format("{} {} {}", info_.hash, join(settings.columns, ","),
                                          settings.format ? static_cast<int>(*settings.format) : -1));
     count_tokens(common.vocabulary);
     original_.batches.resize(batches_.size());

@@ -1,6 +1,6 @@
 #include "lib/compress/check/comparison.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <exception>
@@ -14,6 +14,7 @@
 #include "lib/compress/check/agreement.h"
 #include "lib/compress/tensorize.h"
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/data/files/files.h"
@@ -87,7 +88,7 @@ Text text_for(const ComparisonText& wanted, const data::Tokenizer& tokenizer, co
   const std::int64_t length = std::min(wanted.length, models::common(spec).positions);
   if (wanted.files.empty()) return {"the sample that is built in", sample_sequences(tokenizer, length)};
   const std::vector<std::string> files = data::resolve_files(wanted.files);
-  std::string name = fmt::format("{}", fmt::join(files, ", "));
+  std::string name = join(files, ", ");
   const TextPlaces places{files, wanted.columns, wanted.format};
   if (!wanted.calibration) return {name, read_sequences(places, tokenizer, {INT64_MAX, 0}, length)};
   std::vector<Sequence> sequences =

@@ -1,6 +1,6 @@
 #include "lib/compress/refine/block_trainer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,11 @@
 // Shell completion scripts for verbs, options, and option values that are fixed in advance.
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/options/option_pages.h"
 
 namespace comera {
@@ -16,7 +17,7 @@ void add_once(Words& words, std::string word) {
   if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(std::move(word));
 }
 
-std::string joined(const Words& words) { return fmt::format("{}", fmt::join(words, " ")); }
+std::string spaced(const Words& words) { return join(words, " "); }
 
 std::string first_word(const OptionTable& table) { return table.verb().substr(0, table.verb().find(' ')); }
 std::string second_word(const OptionTable& table) {
@@ -69,7 +70,7 @@ std::string bash_values(const OptionTable& table) {
     if (option.short_name) pattern += fmt::format("|'{}:-{}'", table.verb(), option.short_name);
     const char* else_files = names_a_file(option) ? "words=''" : "words=''; compopt +o default 2>/dev/null";
     out += values_of(option).empty() ? fmt::format("      {}) {} ;;\n", pattern, else_files)
-                                     : fmt::format("      {}) words='{}' ;;\n", pattern, joined(values_of(option)));
+                                     : fmt::format("      {}) words='{}' ;;\n", pattern, spaced(values_of(option)));
   }
   return out;
 }
@@ -83,10 +84,10 @@ std::string bash_completion(std::span<const OptionTable> tables) {
       "  if [ \"$word\" = '=' ]; then\n    word=''\n  elif [ \"$before\" = '=' ]; then\n    "
       "before=\"${COMP_WORDS[COMP_CWORD-2]}\"\n  fi\n";
   out += fmt::format("  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    words='{} --help --version'\n",
-                     joined(first_words(tables)));
+                     spaced(first_words(tables)));
   for (const auto& [first, seconds] : groups_of_verbs(tables))
     out += fmt::format("  elif [ \"$verb\" = '{}' ] && [ \"$COMP_CWORD\" -eq 2 ]; then\n    words='{}'\n", first,
-                       joined(seconds));
+                       spaced(seconds));
   out += "  else\n";
   for (const auto& [first, seconds] : groups_of_verbs(tables))
     out += fmt::format("    [ \"$verb\" = '{}' ] && verb=\"$verb ${{COMP_WORDS[2]}}\"\n", first);
@@ -94,7 +95,7 @@ std::string bash_completion(std::span<const OptionTable> tables) {
   for (const OptionTable& table : tables) out += bash_values(table);
   out += "      *)\n        case \"$verb\" in\n";
   for (const OptionTable& table : tables)
-    out += fmt::format("          '{}') words='{}' ;;\n", table.verb(), joined(words_of(table)));
+    out += fmt::format("          '{}') words='{}' ;;\n", table.verb(), spaced(words_of(table)));
   out += "        esac ;;\n    esac\n  fi\n";
   // The script also runs in zsh, which has no mapfile like bash's.
   return out +
@@ -119,7 +120,7 @@ std::string fish_option(const OptionTable& table, const Option& option) {
   const std::string when = fish_condition(table);
   const std::string letter = option.short_name ? fmt::format(" -s {}", option.short_name) : "";
   std::string value =
-      values_of(option).empty() ? " -r" : fmt::format(" -x -a {}", fish_quoted(joined(values_of(option))));
+      values_of(option).empty() ? " -r" : fmt::format(" -x -a {}", fish_quoted(spaced(values_of(option))));
   if (option.type == OptionType::flag || !option.without_value.empty()) value = "";
   std::string out = fmt::format("complete -c comera -n {} -l {}{}{} -d {}\n", when, option.name, letter, value,
                                 fish_quoted(option.help));
@@ -131,16 +132,16 @@ std::string fish_option(const OptionTable& table, const Option& option) {
 
 std::string fish_completion(std::span<const OptionTable> tables) {
   std::string out =
-      fmt::format("complete -c comera -n __fish_use_subcommand -x -a {}\n", fish_quoted(joined(first_words(tables))));
+      fmt::format("complete -c comera -n __fish_use_subcommand -x -a {}\n", fish_quoted(spaced(first_words(tables))));
   for (const auto& [first, seconds] : groups_of_verbs(tables))
     out += fmt::format(
         "complete -c comera -n '__fish_seen_subcommand_from {}; and not __fish_seen_subcommand_from {}' -x -a {}\n",
-        first, joined(seconds), fish_quoted(joined(seconds)));
+        first, spaced(seconds), fish_quoted(spaced(seconds)));
   for (const OptionTable& table : tables) {
     for (const Positional& positional : table.positionals())
       if (!positional.suggested.empty())
         out += fmt::format("complete -c comera -n {} -x -a {}\n", fish_condition(table),
-                           fish_quoted(joined(positional.suggested)));
+                           fish_quoted(spaced(positional.suggested)));
     for (const Option& option : table.options()) out += fish_option(table, option);
   }
   return out;

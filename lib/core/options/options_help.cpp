@@ -1,10 +1,11 @@
 // Texts of --help and --help-all, and the spelling of options in all generated texts.
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/options/option_pages.h"
 #include "lib/core/terminal/terminal.h"
 
@@ -23,7 +24,7 @@ std::string metavar_of(const Option& option) {
     case OptionType::real: return "X";
     case OptionType::string: return "TEXT";
     case OptionType::list: return "A,B,...";
-    case OptionType::choice: return fmt::format("{}", fmt::join(option.choices, "|"));
+    case OptionType::choice: return join(option.choices, "|");
     case OptionType::size: return "SIZE";
     case OptionType::period: return "STEPS|TIME";
     case OptionType::path: return "PATH";

@@ -1,10 +1,11 @@
 // Checks and converts option values, declared in lib/core/options/options.h.
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/options/options.h"
 #include "lib/core/options/suggest.h"
 
@@ -20,8 +21,7 @@ void check_number(const Option& option, double value, std::string_view text, std
 
 void check_choice(const Option& option, const std::string& text, std::string_view where) {
   if (std::find(option.choices.begin(), option.choices.end(), text) != option.choices.end()) return;
-  fail_input("{}: '{}' is none of {}{}", where, text, fmt::join(option.choices, ", "),
-             did_you_mean(text, option.choices));
+  fail_input("{}: '{}' is none of {}{}", where, text, join(option.choices, ", "), did_you_mean(text, option.choices));
 }
 
 void check_text(const Option& option, const std::string& text, std::string_view where) {
@@ -218,7 +218,7 @@ std::string OptionValues::canonical(std::string_view name) const {
     case OptionType::real: return format_real(real(name));
     case OptionType::size: return fmt::format("{}", size(name));
     case OptionType::period: return to_string(period(name));
-    default: return fmt::format("{}", fmt::join(found->second.texts, ","));
+    default: return join(found->second.texts, ",");
   }
 }
 
@@ -226,7 +226,7 @@ namespace {
 
 std::string relevant(const OptionValues& values, const Option& option) {
   if (!option.relevant_words) return values.canonical(option.name);
-  return fmt::format("{}", fmt::join(option.relevant_words(values.list(option.name)), ","));
+  return join(option.relevant_words(values.list(option.name)), ",");
 }
 
 }  // namespace

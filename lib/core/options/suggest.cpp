@@ -1,6 +1,6 @@
 #include "lib/core/options/suggest.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "lib/data/files/questions.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "lib/export/evaluator/evaluator.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

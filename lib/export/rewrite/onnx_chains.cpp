@@ -1,5 +1,5 @@
 // Replaces constants of any graph by chains.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

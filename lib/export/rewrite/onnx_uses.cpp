@@ -1,6 +1,6 @@
 #include "lib/export/rewrite/onnx_uses.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "lib/export/rewrite/onnx_weights.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/units.h"
 #include "lib/export/rewrite/onnx_graphs.h"
@@ -92,7 +93,7 @@ class WeightNames {
 };
 
 OnnxLeftOut left_out(const TensorProto& tensor, const std::string& name, std::string why) {
-  return {fmt::format("{} [{}]", printable(name), fmt::join(tensor.dims(), ", ")),
+  return {fmt::format("{} [{}]", printable(name), join(tensor.dims(), ", ")),
           static_cast<std::uint64_t>(io::onnx_elements(tensor, name)), std::move(why)};
 }
 

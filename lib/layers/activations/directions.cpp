@@ -1,6 +1,6 @@
 #include "lib/layers/activations/directions.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>

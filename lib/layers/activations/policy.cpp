@@ -1,12 +1,13 @@
 #include "lib/layers/activations/policy.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
 
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
+#include "lib/core/join.h"
 #include "lib/core/options/suggest.h"
 #include "lib/layers/activations/quantised.h"
 #include "lib/layers/activations/slopes.h"
@@ -39,7 +40,7 @@ void check_policy(const std::string& word, const std::string& policy) {
   known.emplace_back(offload);
   if (std::find(known.begin(), known.end(), policy) == known.end())
     fail_input("[train] --activations {}: there is no policy '{}'{}; use {}", word, policy, did_you_mean(policy, known),
-               fmt::join(known, ", "));
+               join(known, ", "));
 }
 
 }  // namespace
@@ -181,8 +182,7 @@ void RuledKeeper::check_rules() const {
           choice.rule.word());
     if (!choice.matched)
       fail_input("[train] --activations {}={}: no layer of the model matches; its layers are {}", choice.rule.glob,
-                 choice.rule.policy,
-                 fmt::join(layers_.begin(), layers_.begin() + std::min<std::ptrdiff_t>(8, std::ssize(layers_)), ", "));
+                 choice.rule.policy, join(std::span(layers_).first(std::min<std::size_t>(8, layers_.size())), ", "));
     if (choice.keeper) choice.keeper->check_rules();
   }
 }

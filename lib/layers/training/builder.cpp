@@ -1,6 +1,6 @@
 #include "lib/layers/training/builder.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,6 @@
 #include "lib/report/output/fit.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "lib/core/join.h"
 #include "lib/core/terminal/terminal.h"
 #include "lib/report/output/fold.h"
 #include "lib/report/output/text.h"
@@ -180,7 +180,7 @@ std::string render_fitted(const Table& table, int columns) {
   const std::vector<std::string> left_out = leave_out(fitted, table, most);
   std::string out = render(fitted, Format::table);
   if (left_out.empty()) return out;
-  return out + wrap(fmt::format("not shown in {} columns: {}", columns, fmt::join(left_out, ", ")), columns, 2) + "\n";
+  return out + wrap(fmt::format("not shown in {} columns: {}", columns, join(left_out, ", ")), columns, 2) + "\n";
 }
 
 std::string render_for_stdout(const Table& table, Format format) {

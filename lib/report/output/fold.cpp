@@ -1,6 +1,6 @@
 #include "lib/report/output/fold.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "lib/core/join.h"
 #include "lib/report/output/text.h"
 
 namespace comera::report {
@@ -28,7 +29,7 @@ std::string folded_part(const std::set<std::string>& words) {
     if (const auto number = number_of(word)) numbers.insert(*number);
   if (numbers.size() == words.size() && *numbers.rbegin() - *numbers.begin() + 1 == std::ssize(numbers))
     return fmt::format("{}-{}", *numbers.begin(), *numbers.rbegin());
-  return words.size() <= 3 ? fmt::format("{}", fmt::join(words, "|")) : "*";
+  return words.size() <= 3 ? join(words, "|") : "*";
 }
 
 struct Group {
@@ -42,7 +43,7 @@ struct Group {
       for (const auto& name : names) words.insert(name[i]);
       parts.push_back(folded_part(words));
     }
-    return fmt::format("{}", fmt::join(parts, "."));
+    return join(parts, ".");
   }
 };
 

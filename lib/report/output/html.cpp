@@ -1,6 +1,6 @@
 #include "lib/report/output/html.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

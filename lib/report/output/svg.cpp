@@ -1,6 +1,6 @@
 #include "lib/report/output/svg.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

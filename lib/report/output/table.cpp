@@ -1,11 +1,12 @@
 #include "lib/report/output/table.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/options/suggest.h"
 #include "lib/core/reals.h"
 #include "lib/core/terminal/log.h"
@@ -138,7 +139,7 @@ std::string csv_field(std::string text) {
 std::string csv_value(const Cell& cell) {
   if (std::holds_alternative<std::monostate>(cell)) return "";
   if (const auto* text = std::get_if<std::string>(&cell)) return csv_field(*text);
-  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&cell)) return fmt::format("{}", fmt::join(*list, " "));
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&cell)) return join(*list, " ");
   if (const auto* whole = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *whole);
   const double value = std::get<double>(cell);
   return std::isfinite(value) ? fmt::format("{}", value) : "";
@@ -236,7 +237,7 @@ std::string show(const Cell& cell, Unit unit) {
   if (std::holds_alternative<std::monostate>(cell)) return "-";
   if (const auto* text = std::get_if<std::string>(&cell)) return printable(*text);
   if (const auto* list = std::get_if<std::vector<std::int64_t>>(&cell))
-    return fmt::format("{}", fmt::join(*list, unit == Unit::sizes ? "x" : " "));
+    return join(*list, unit == Unit::sizes ? "x" : " ");
   if (const auto* whole = std::get_if<std::int64_t>(&cell); whole && unit == Unit::plain)
     return fmt::format("{}", *whole);
   return show(number_of(cell), unit);
@@ -267,7 +268,7 @@ void sort_rows(Table& table, std::string_view key) {
   if (column < 0) {
     std::vector<std::string> keys;
     for (const Column& known : table.columns) keys.push_back(known.key);
-    fail_input("--sort {}: no such column{}; there are {}", name, did_you_mean(name, keys), fmt::join(keys, ", "));
+    fail_input("--sort {}: no such column{}; there are {}", name, did_you_mean(name, keys), join(keys, ", "));
   }
   const auto at = static_cast<std::size_t>(column);
   std::stable_sort(table.rows.begin(), table.rows.end(), [&](const auto& a, const auto& b) {

@@ -1,6 +1,6 @@
 #include "lib/report/run/choice.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace comera::report {
 namespace {

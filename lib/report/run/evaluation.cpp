@@ -1,11 +1,12 @@
 #include "lib/report/run/evaluation.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/reals.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/units.h"
@@ -115,7 +116,7 @@ Requirement parse_requirement(const std::string& text, const std::vector<std::st
                text);
   const std::string name = trimmed(text.substr(0, begin));
   if (std::find(metrics.begin(), metrics.end(), name) == metrics.end())
-    fail_input("[evaluate] --require '{}': there is no metric '{}'; use {}", text, name, fmt::join(metrics, ", "));
+    fail_input("[evaluate] --require '{}': there is no metric '{}'; use {}", text, name, join(metrics, ", "));
   return {text, name, relation, *bound};
 }
 

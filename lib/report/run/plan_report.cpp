@@ -1,6 +1,6 @@
 #include "lib/report/run/plan_report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>

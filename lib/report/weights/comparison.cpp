@@ -1,9 +1,10 @@
 #include "lib/report/weights/comparison.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 
+#include "lib/core/join.h"
 #include "lib/core/reals.h"
 
 namespace comera::report {
@@ -79,7 +80,7 @@ std::string cost_words(const compress::Comparison& comparison) {
   if (comparison.embedding) words.push_back(cosine_words("embeddings", *comparison.embedding));
   if (comparison.order) words.push_back(fmt::format("rank correlation of similarities {:.4f}", *comparison.order));
   if (comparison.hidden) words.push_back(cosine_words("hidden states", *comparison.hidden));
-  return fmt::format("{}; {} texts, {} tokens of {}", fmt::join(words, ", "), comparison.sequences, comparison.tokens,
+  return fmt::format("{}; {} texts, {} tokens of {}", join(words, ", "), comparison.sequences, comparison.tokens,
                      comparison.text);
 }
 

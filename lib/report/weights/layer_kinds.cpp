@@ -1,9 +1,11 @@
 #include "lib/report/weights/layer_kinds.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
+
+#include "lib/core/join.h"
 
 namespace comera::report {
 namespace {
@@ -40,7 +42,7 @@ std::string kinds_cut(const compress::Result& result) {
   std::vector<std::string> words;
   for (std::size_t k = 0; k < names.size(); ++k)
     if (counts[k].of > 0) words.push_back(fmt::format("{} of {} {}", counts[k].cut, counts[k].of, names[k]));
-  return fmt::format("{}", fmt::join(words, ", "));
+  return join(words, ", ");
 }
 
 Json kinds_json(const compress::Result& result) {

@@ -1,9 +1,9 @@
 // The pages of tensorize: sizes, the cost of compression, and pictures of every layer before and after.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
+#include "lib/core/join.h"
 #include "lib/core/units.h"
 #include "lib/report/output/fold.h"
 #include "lib/report/output/html.h"
@@ -50,7 +50,7 @@ void add_cost(Page& page, const Result& result) {
 void add_source(Page& page, const Result& result) {
   page.paragraph(fmt::format("Source: {}. Written to {}.", result.source, result.output));
   if (const auto& text = result.calibration)
-    page.paragraph(fmt::format("Calibrated on {}: {} tokens, {} of them held out.", fmt::join(text->files, ", "),
+    page.paragraph(fmt::format("Calibrated on {}: {} tokens, {} of them held out.", join(text->files, ", "),
                                text->tokens, text->held_tokens));
 }
 
@@ -73,7 +73,7 @@ void add_layers(Page& page, const Result& result) {
   for (const std::string& note : layers.notes) page.paragraph(note);
   if (!result.files.left_out.empty())
     page.paragraph(fmt::format("Left out, because they hold the dense weights in another format: {}.",
-                               fmt::join(result.files.left_out, ", ")));
+                               join(result.files.left_out, ", ")));
 }
 
 void add_blocks(Page& page, const Result& result) {

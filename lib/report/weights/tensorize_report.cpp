@@ -1,10 +1,11 @@
 #include "lib/report/weights/tensorize_report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "lib/core/join.h"
 #include "lib/core/units.h"
 #include "lib/report/output/fold.h"
 #include "lib/report/weights/comparison.h"
@@ -175,7 +176,7 @@ std::string summary(const Result& result, bool last) {
     out += fmt::format("as the ONNX graph that `comera export` writes: {} bytes\n", *result.counted_bytes);
   if (!result.files.left_out.empty())
     out += fmt::format("left out, because they hold the dense weights in another format: {}\n",
-                       fmt::join(result.files.left_out, ", "));
+                       join(result.files.left_out, ", "));
   out += fmt::format("cut: {}\n", kinds_cut(result));
   out += fmt::format("cost: {}{}\n", result.cost ? cost_words(*result.cost) : "not measured",
                      last && may_calibrate(result) ? fmt::format("; {}", calibration_hint) : "");

@@ -1,6 +1,6 @@
 #include "lib/report/weights/weight_bars.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "lib/train/fit/choices.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

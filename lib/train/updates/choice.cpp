@@ -1,11 +1,12 @@
 #include "lib/train/updates/choice.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
+#include "lib/core/join.h"
 #include "lib/core/options/suggest.h"
 
 namespace comera::train {
@@ -40,7 +41,7 @@ std::string some_layers(const layers::Parameters& parameters) {
   for (const Parameter& parameter : parameters.all())
     if (parameter.decay && layers.size() < 8 && (layers.empty() || layers.back() != layer_of(parameter)))
       layers.push_back(layer_of(parameter));
-  return fmt::format("{}", fmt::join(layers, ", "));
+  return join(layers, ", ");
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ std::vector<MethodRule> parse_methods(const std::vector<std::string>& words) {
     const auto& known = method_names();
     if (std::find(known.begin(), known.end(), rule.method) == known.end())
       fail_input("[train] --optimizer {}: there is no method '{}'{}; use {}", word, rule.method,
-                 did_you_mean(rule.method, known), fmt::join(known, ", "));
+                 did_you_mean(rule.method, known), join(known, ", "));
     if (equals == 0) fail_input("[train] --optimizer {}: no layer is named; leave out '='", word);
     if (rule.glob.empty()) rules.clear();
     rules.push_back(rule);
