@@ -69,7 +69,7 @@ sed -i 's/"step": 4/"step": "four"/' "$state"
 resume "step-00000004/state\.json: does not have the checksum at its end; it was damaged; \
 the checkpoint before it is .*step-00000002: --override"
 printf '{}' >"$state"
-resume "state\.json: not the state of a run: key 'schema_version' not found"
+resume 'state\.json: not the state of a run: the key "schema_version" is missing'
 cp state.json "$state"
 mv run/checkpoints/step-00000004/optimizer.safetensors .
 resume 'step-00000004/optimizer\.safetensors: cannot read: No such file'
