@@ -7,7 +7,7 @@
 # COMERA_DATA names a folder with text/gutenberg16.txt.zst; COMERA names the program.
 set -euo pipefail
 folder=${1:?usage: recipes/books.sh FOLDER [MOST]}
-[ -f "$folder/tokenizer/tokenizer.model" ] && exit
+[ -f "$folder/tokenizer/tokenizer.json" ] && exit
 mkdir -p "$folder"
 zstd -dc "${COMERA_DATA:?a folder with text/gutenberg16.txt.zst}/text/gutenberg16.txt.zst" |
   awk -v train="$folder/train.txt" -v dev="$folder/dev.txt" -v most="${2:-0}" \

@@ -2,11 +2,17 @@
 
 #include <catch2/catch.hpp>
 #include <iostream>
+#include <map>
 #include <set>
 #include <sstream>
 
 #include "lib/core/error.h"
+#include "lib/data/random.h"
+#include "lib/data/tokenizer/pipeline/pipeline.h"
 #include "lib/data/tokenizer/sentencepiece_progress.h"
+#include "lib/data/tokenizer/training/pair_merger.h"
+#include "lib/data/tokenizer/training/tokenizer_files.h"
+#include "lib/data/tokenizer/training/word_counts.h"
 #include "tests/core/seen_tasks.h"
 #include "tests/data/scratch.h"
 
@@ -30,7 +36,142 @@ std::vector<std::string> many_texts() {
   return texts;
 }
 
+TextSource source_of(const std::vector<std::string>& texts) {
+  return [&texts](const TakeText& take) {
+    for (const std::string& text : texts) take(text);
+  };
+}
+
+std::shared_ptr<const Pipeline> pipeline_of(const std::string& json, TextFrame frame) {
+  return std::make_shared<Pipeline>(PipelineFiles{json, trained_tokenizer_config(frame), ""}, "learned");
+}
+
+// Counts all pairs anew for every merge.
+class PlainMerger {
+ public:
+  void add_word(std::vector<std::int32_t> symbols, std::int64_t count) { words_.emplace_back(symbols, count); }
+
+  std::optional<SymbolPair> best(std::int64_t least) const {
+    std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> counts;
+    for (const auto& [symbols, count] : words_)
+      for (std::size_t i = 0; i + 1 < symbols.size(); ++i) counts[{symbols[i], symbols[i + 1]}] += count;
+    std::optional<SymbolPair> found;
+    for (const auto& [pair, count] : counts)
+      if (count >= least) found = SymbolPair{pair.first, pair.second}, least = count + 1;
+    return found;
+  }
+
+  void merge(SymbolPair pair, std::int32_t made) {
+    for (auto& [symbols, count] : words_) {
+      std::vector<std::int32_t> after;
+      for (std::size_t i = 0; i < symbols.size(); ++i) {
+        const bool match = i + 1 < symbols.size() && symbols[i] == pair.left && symbols[i + 1] == pair.right;
+        after.push_back(match ? made : symbols[i]);
+        i += match;
+      }
+      symbols = after;
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::vector<std::int32_t>, std::int64_t>> words_;
+};
+
 }  // namespace
+
+TEST_CASE("tokenizer train: merges by places are those of counting all pairs anew") {
+  const Random random(5, 0, Purpose::sample);
+  std::uint64_t drawn = 0;
+  const auto below = [&](std::uint32_t limit) {
+    return static_cast<std::int32_t>(random.draw(drawn++).word[0] % limit);
+  };
+  for (int round = 0; round < 200; ++round) {
+    PairMerger fast;
+    PlainMerger plain;
+    const int letters = 1 + round % 4;  // few letters give runs, whose pairs overlap
+    for (int word = 0; word < 12; ++word) {
+      std::vector<std::int32_t> symbols(static_cast<std::size_t>(1 + below(12)));
+      for (std::int32_t& symbol : symbols) symbol = below(static_cast<std::uint32_t>(letters));
+      const std::int64_t count = 1 + below(4);
+      fast.add_word(symbols, count);
+      plain.add_word(symbols, count);
+    }
+    fast.start();
+    // Every fourth merge makes a symbol that exists already, as when two pairs make the same piece.
+    for (std::int32_t made = letters;; ++made) {
+      const auto a = fast.best(2), b = plain.best(2);
+      REQUIRE(a.has_value() == b.has_value());
+      if (!a || made > 60) break;
+      REQUIRE(a->left == b->left);
+      REQUIRE(a->right == b->right);
+      const std::int32_t symbol = made % 4 == 3 ? made - 1 : made;
+      fast.merge(*a, symbol);
+      plain.merge(*b, symbol);
+    }
+  }
+}
+
+TEST_CASE("tokenizer train: a byte-level BPE has the most frequent pairs and restores every text") {
+  TrainTokenizerOptions options;
+  options.vocab_size = 5 + 256 + 4;
+  const std::string json = train_bpe(source_of(hug), options);
+
+  const auto tokenizer = pipeline_of(json, TextFrame::encoder);
+  CHECK(tokenizer->vocab_size() == options.vocab_size);
+  CHECK(tokenizer->piece(5 + 256) == "ug");
+  CHECK(tokenizer->piece(5) == "!");
+  options.vocab_size = 400;
+  std::vector<std::string> texts = many_texts();
+  texts.insert(texts.end(),
+               {"na\xC3\xAFve  \xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E \xD1\x81\xD0\xBB\xD0\xBE\xD0\xB2\xD0\xBE",
+                "def f(x):\n\treturn x  # \xF0\x9F\x99\x82"});
+  const auto larger = pipeline_of(train_bpe(source_of(texts), options), TextFrame::encoder);
+  CHECK(train_bpe(source_of(texts), options) == train_bpe(source_of(texts), options));
+  for (const std::string& text : texts) CHECK(larger->decode(larger->encode(text)) == text);
+  CHECK(larger->encode("tensor train").size() < 6);
+  const Specials& s = larger->specials();
+  CHECK(Ids{s.pad, s.cls, s.sep, s.mask} == Ids{0, 2, 3, 4});
+  options.frame = TextFrame::decoder;
+  const auto decoder = pipeline_of(train_bpe(source_of(texts), options), TextFrame::decoder);
+  CHECK(Ids{decoder->specials().pad, decoder->specials().begin, decoder->specials().end} == Ids{0, 2, 3});
+  CHECK(decoder->specials().mask == -1);
+}
+
+TEST_CASE("tokenizer train: a tokenizer.json has the ids of the vocab.txt or of the SentencePiece model") {
+  const auto texts = many_texts();
+  TrainTokenizerOptions options;
+  options.vocab_size = 60;
+  const std::string vocab = train_wordpiece(texts, options);
+  const auto words = parse_wordpiece(vocab, "vocab.txt", LetterCase::uncased);
+  const auto same = pipeline_of(wordpiece_tokenizer_json(vocab, options.letter_case), TextFrame::encoder);
+  const std::string model = train_sentencepiece(texts, options);
+  const auto pieces = parse_sentencepiece(model, "model");
+  const auto equal = pipeline_of(unigram_tokenizer_json(model, options.frame), TextFrame::encoder);
+  for (const std::string& text :
+       {texts[0], texts[77], std::string("  Na\xC3\xAFve  RANK \xEF\xBC\xA1 [MASK] cores\t")}) {
+    CHECK(same->encode(text) == words->encode(text));
+    if (text.find('[') == std::string::npos) CHECK(equal->encode(text) == pieces->encode(text));
+  }
+  CHECK(equal->decode(equal->encode(texts[5])) == texts[5]);
+}
+
+TEST_CASE("tokenizer train: a table of words stays small and keeps the frequent ones") {
+  WordCounts counts(100, 10000);
+  for (int i = 0; i < 5000; ++i) {
+    counts.add("common");
+    counts.add("rare" + std::to_string(i));
+    if (i % 3 == 0) counts.add("often");
+  }
+  CHECK(counts.dropped() > 4800);
+  const auto words = counts.take_sorted();
+  CHECK(words.size() <= 101);
+  CHECK(std::is_sorted(words.begin(), words.end()));
+  const auto has = [&](const std::string& word, std::int64_t count) {
+    return std::find(words.begin(), words.end(), std::pair(word, count)) != words.end();
+  };
+  CHECK(has("common", 5000));
+  CHECK(has("often", 1667));
+}
 
 TEST_CASE("tokenizer train: WordPiece merges the most frequent pairs first") {
   // Pairs: ##u ##g 20, ##u ##n 16, h ##u 15; then h ##ug 15, p ##un 12, p ##ug 5 and hug ##s 5.

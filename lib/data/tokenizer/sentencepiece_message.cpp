@@ -18,7 +18,7 @@ constexpr int piece = 1, trainer = 2, normalizer = 3;
 namespace piece_field {
 constexpr int text = 1, score = 2, type = 3;
 }
-constexpr int trainer_model_type = 3, normalizer_adds_blank = 3;
+constexpr int trainer_model_type = 3, normalizer_charsmap = 2, normalizer_adds_blank = 3;
 constexpr std::uint64_t bpe = 2;  // a value of trainer_model_type
 
 SentencePieceEntry entry_of(std::string_view message, const std::string& name) {
@@ -77,6 +77,7 @@ SentencePieceFacts read_sentencepiece_facts(std::string_view model, const std::s
       });
     if (field.number == model_field::normalizer)
       each_field(field.text, [&](const MessageField& inner) {
+        if (inner.number == normalizer_charsmap && inner.has_text) facts.charsmap = inner.text;
         if (inner.number == normalizer_adds_blank) facts.adds_blank = inner.bits != 0;
       });
   });

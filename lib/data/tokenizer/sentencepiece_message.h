@@ -35,6 +35,7 @@ struct SentencePieceFacts {
   std::vector<SentencePieceEntry> pieces = {};  // by id
   bool adds_blank = true;                       // before a text
   bool merges_by_score = false;                 // BPE; else a unigram model
+  std::string charsmap = {};                    // precompiled_charsmap: replacements of characters
 };
 
 // InputError that begins with `name` if the bytes are no such message.

@@ -3,6 +3,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <queue>
 #include <unordered_map>
 
@@ -18,11 +19,62 @@ namespace {
 // The library skips longer sentences.
 constexpr std::size_t longest_sentence = 4000;
 
-struct Drawn {
+struct Draw {
   std::uint64_t draw, index;
-  std::string text;
-  bool operator<(const Drawn& other) const { return draw != other.draw ? draw < other.draw : index < other.index; }
+  auto operator<=>(const Draw&) const = default;
 };
+
+struct DrawnText {
+  Draw draw;
+  std::string text;
+  bool operator<(const DrawnText& other) const { return draw < other.draw; }
+};
+
+// Calls `take` with every text that is not blank, and its draw.
+void for_each_draw(const SampleSpec& spec, const std::vector<std::string>& files,
+                   const std::function<void(Draw, std::string_view)>& take) {
+  const Random random(spec.seed, 0, Purpose::sample);
+  std::uint64_t index = 0;
+  const bool in_vain = names_in_vain(files, spec.format, spec.columns);
+  for (const std::string& file : files) {
+    TextReader reader(file, {spec.format, spec.columns, in_vain, "", longest_part});
+    Reading reading(file);
+    for (Row row; reader.next(row); reading.at(reader.lines()))
+      for (const std::string_view text : row.text) {
+        if (is_blank(text)) continue;
+        const kernels::PhiloxBlock block = random.draw(index);
+        take({std::uint64_t{block.word[0]} << 32 | block.word[1], index}, text);
+        ++index;
+      }
+  }
+}
+
+// The highest of the lowest `limit` draws.
+Draw last_draw(const SampleSpec& spec, const std::vector<std::string>& files, std::size_t limit) {
+  std::priority_queue<Draw> kept;
+  std::uint64_t all = 0;
+  for_each_draw(spec, files, [&](Draw draw, std::string_view) {
+    ++all;
+    if (kept.size() < limit || draw < kept.top()) kept.push(draw);
+    if (kept.size() > limit) kept.pop();
+  });
+  return all <= limit ? Draw{UINT64_MAX, UINT64_MAX} : kept.top();
+}
+
+std::int64_t take_held_sample(const SampleSpec& spec, const std::vector<std::string>& files, std::size_t limit,
+                              const TakeText& take) {
+  std::priority_queue<DrawnText> kept;  // the lowest draws, the highest of them on top
+  for_each_draw(spec, files, [&](Draw draw, std::string_view text) {
+    if (kept.size() < limit || draw < kept.top().draw) kept.push({draw, std::string(text)});
+    if (kept.size() > limit) kept.pop();
+  });
+  std::vector<DrawnText> drawn;
+  for (; !kept.empty(); kept.pop()) drawn.push_back(kept.top());
+  std::sort(drawn.begin(), drawn.end(),
+            [](const DrawnText& a, const DrawnText& b) { return a.draw.index < b.draw.index; });
+  for (const DrawnText& one : drawn) take(one.text);
+  return std::ssize(drawn);
+}
 
 // Cuts long texts at blanks, or at a character if there is no blank.
 std::vector<std::string> sentences_of(std::span<const std::string> texts) {
@@ -60,50 +112,54 @@ class Sentences final : public sentencepiece::SentenceIterator {
 
 }  // namespace
 
-std::vector<std::string> sample_texts(const SampleSpec& spec) {
-  const Random random(spec.seed, 0, Purpose::sample);
-  const auto limit = spec.lines > 0 ? static_cast<std::size_t>(spec.lines) : SIZE_MAX;
-  std::priority_queue<Drawn> kept;  // the smallest draws, the largest of them on top
-  std::uint64_t index = 0;
-  const auto take = [&](std::string_view text) {
-    if (is_blank(text)) return;
-    const kernels::PhiloxBlock block = random.draw(index);
-    const std::uint64_t draw = std::uint64_t{block.word[0]} << 32 | block.word[1];
-    if (kept.size() < limit || draw < kept.top().draw) kept.push({draw, index, std::string(text)});
-    if (kept.size() > limit) kept.pop();
-    ++index;
-  };
+std::int64_t for_each_sampled_text(const SampleSpec& spec, const TakeText& take) {
   const std::vector<std::string> files = resolve_files(spec.files);
-  const bool in_vain = names_in_vain(files, spec.format, spec.columns);
-  for (const std::string& file : files) {
-    TextReader reader(file, {spec.format, spec.columns, in_vain, "", longest_part});
-    Reading reading(file);
-    for (Row row; reader.next(row); reading.at(reader.lines()))
-      for (const std::string_view text : row.text) take(text);
+  const auto limit = static_cast<std::size_t>(spec.lines);
+  const auto can_reread = [](const std::string& file) { return std::filesystem::is_regular_file(file); };
+  std::int64_t taken = 0;
+  if (limit > 0 && !std::all_of(files.begin(), files.end(), can_reread)) {
+    taken = take_held_sample(spec, files, limit, take);
+  } else {
+    const Draw last = limit > 0 ? last_draw(spec, files, limit) : Draw{UINT64_MAX, UINT64_MAX};
+    for_each_draw(spec, files, [&](Draw draw, std::string_view text) {
+      if (draw > last) return;
+      take(text);
+      ++taken;
+    });
   }
-  if (kept.empty()) fail_input("[tokenizer] {}: holds no text to learn from", spec.files.front());
-  std::vector<Drawn> drawn;
-  for (; !kept.empty(); kept.pop()) drawn.push_back(kept.top());
-  std::sort(drawn.begin(), drawn.end(), [](const Drawn& a, const Drawn& b) { return a.index < b.index; });
+  if (taken == 0) fail_input("[tokenizer] {}: holds no text to learn from", spec.files.front());
+  return taken;
+}
+
+std::vector<std::string> sample_texts(const SampleSpec& spec) {
   std::vector<std::string> texts;
-  for (Drawn& one : drawn) texts.push_back(std::move(one.text));
+  for_each_sampled_text(spec, [&](std::string_view text) { texts.emplace_back(text); });
   return texts;
+}
+
+std::string train_wordpiece(std::span<const std::string> texts, const TrainTokenizerOptions& options) {
+  return train_wordpiece(
+      [&](const TakeText& take) {
+        for (const std::string& text : texts) take(text);
+      },
+      options);
 }
 
 std::string train_sentencepiece(std::span<const std::string> texts, const TrainTokenizerOptions& options) {
   if (options.model != "unigram" && options.model != "bpe")
     fail_input("[tokenizer] SentencePiece models are 'unigram' or 'bpe', not '{}'", options.model);
   const std::vector<std::string> sentences = sentences_of(texts);
+  const bool decoder = options.frame == TextFrame::decoder;
   // The number of threads is fixed, because it determines how sums are split.
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type", options.model},
       {"vocab_size", std::to_string(options.vocab_size)},
       {"normalization_rule_name", options.letter_case == LetterCase::uncased ? "nmt_nfkc_cf" : "nmt_nfkc"},
-      {"control_symbols", "[CLS],[SEP],[MASK]"},
+      {"control_symbols", decoder ? "" : "[CLS],[SEP],[MASK]"},
       {"pad_id", "0"},
       {"unk_id", "1"},
-      {"bos_id", "-1"},
-      {"eos_id", "-1"},
+      {"bos_id", decoder ? "2" : "-1"},
+      {"eos_id", decoder ? "3" : "-1"},
       {"hard_vocab_limit", options.model == "unigram" ? "false" : "true"},
       {"num_threads", "4"},
       {"minloglevel", "0"},

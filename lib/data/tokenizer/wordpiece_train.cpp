@@ -1,13 +1,15 @@
 // Trains a WordPiece vocabulary, declared in lib/data/tokenizer/tokenizer_train.h.
 #include <algorithm>
 #include <map>
-#include <queue>
 #include <unordered_map>
 
 #include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/data/tokenizer/tokenizer_train.h"
+#include "lib/data/tokenizer/training/pair_merger.h"
+#include "lib/data/tokenizer/training/word_counts.h"
 #include "lib/data/tokenizer/unicode.h"
 #include "lib/data/tokenizer/wordpiece.h"
 
@@ -16,51 +18,40 @@ namespace {
 
 constexpr const char* special_pieces[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
-struct Word {
-  std::vector<std::int32_t> symbols;
-  std::int64_t count = 0;
-};
+using CountedWords = std::vector<std::pair<std::string, std::int64_t>>;  // in byte order
 
-using WordCounts = std::map<std::string, std::int64_t>;  // in byte order, so that the result does not depend on a hash
-
-WordCounts count_words(std::span<const std::string> texts, LetterCase letter_case) {
+CountedWords count_words(const TextSource& texts, LetterCase letter_case) {
   const bool lower = letter_case != LetterCase::cased;
   const BertRules rules{.lower = lower, .strip_accents = lower, .split_cjk = true};
-  std::unordered_map<std::string, std::int64_t> counts;
+  WordCounts counts;
   std::string buffer;
-  TaskProgress task("counting words of texts", std::ssize(texts));
-  for (const std::string& text : texts) {
+  texts([&](std::string_view text) {
     check_stop();
     for_each_word(text, rules, buffer, [&](std::string_view word) {
-      if (word.size() <= 4 * WordPiece::max_word) ++counts[std::string(word)];
+      if (word.size() <= 4 * WordPiece::max_word) counts.add(word);
     });
-    task.advance();
-  }
-  return {counts.begin(), counts.end()};
+  });
+  if (counts.dropped() > 0) log_info("{} rare words were dropped while counting", counts.dropped());
+  return counts.take_sorted();
 }
 
 // The growing vocabulary: special pieces, characters, merges.
 class Trainer {
  public:
-  Trainer(const WordCounts& counts, const TrainTokenizerOptions& options) : options_(options) {
+  Trainer(const CountedWords& counts, const TrainTokenizerOptions& options) : options_(options) {
     for (const char* piece : special_pieces) add(piece);
     add_characters(counts);
     add_words(counts);
   }
 
   std::string train() {
-    for (const auto& [pair, count] : pair_counts_) push(pair);
+    merger_.start();
     TaskProgress task("learning pieces", options_.vocab_size);
-    while (static_cast<std::int64_t>(pieces_.size()) < options_.vocab_size && !queue_.empty()) {
-      const Candidate top = queue_.top();
-      queue_.pop();
-      const std::int64_t now = pair_counts_[top.pair];
-      if (now != top.count) {
-        push(top.pair);
-        continue;
-      }
+    while (static_cast<std::int64_t>(pieces_.size()) < options_.vocab_size) {
+      const auto pair = merger_.best(std::max<std::int64_t>(1, options_.min_count));
+      if (!pair) break;
       check_stop();
-      merge(top.pair);
+      merger_.merge(*pair, add(text_of(pair->left) + text_of(pair->right).substr(2)));
       task.done(std::ssize(pieces_));
     }
     std::string vocab;
@@ -69,19 +60,7 @@ class Trainer {
   }
 
  private:
-  using Pair = std::uint64_t;  // left << 32 | right
-
-  struct Candidate {
-    std::int64_t count;
-    Pair pair;
-    bool operator<(const Candidate& other) const {
-      return count != other.count ? count < other.count : pair > other.pair;
-    }
-  };
-
-  static Pair pair_of(std::int32_t left, std::int32_t right) {
-    return static_cast<Pair>(left) << 32 | static_cast<std::uint32_t>(right);
-  }
+  const std::string& text_of(std::int32_t id) const { return pieces_[static_cast<std::size_t>(id)]; }
 
   std::int32_t add(const std::string& piece) {
     const auto [found, fresh] = ids_.emplace(piece, static_cast<std::int32_t>(pieces_.size()));
@@ -90,7 +69,7 @@ class Trainer {
   }
 
   // Adds the most frequent characters, each alone, and with ## if it occurs inside words.
-  void add_characters(const WordCounts& counts) {
+  void add_characters(const CountedWords& counts) {
     struct Seen {
       std::int64_t count = 0;
       bool inside = false;
@@ -123,85 +102,33 @@ class Trainer {
   }
 
   // Skips words with a character that has no piece, because they cannot be encoded.
-  void add_words(const WordCounts& counts) {
+  void add_words(const CountedWords& counts) {
+    std::vector<std::int32_t> symbols;
     for (const auto& [text, count] : counts) {
       check_stop();
-      Word word{{}, count};
+      symbols.clear();
       bool known = true;
       for (std::size_t at = 0; at < text.size() && known;) {
         std::string piece = at == 0 ? "" : "##";
         append_utf8(piece, next_code_point(text, at));
         const auto found = ids_.find(piece);
         known = found != ids_.end();
-        if (known) word.symbols.push_back(found->second);
+        if (known) symbols.push_back(found->second);
       }
-      if (!known || word.symbols.size() < 2) continue;
-      for (std::size_t i = 0; i + 1 < word.symbols.size(); ++i)
-        change(pair_of(word.symbols[i], word.symbols[i + 1]), count, words_.size());
-      words_.push_back(std::move(word));
+      if (known) merger_.add_word(symbols, count);
     }
-  }
-
-  void change(Pair pair, std::int64_t by, std::size_t word) {
-    pair_counts_[pair] += by;
-    if (by > 0) where_[pair].push_back(word);
-  }
-
-  void push(Pair pair) {
-    const std::int64_t count = pair_counts_[pair];
-    if (count >= std::max<std::int64_t>(1, options_.min_count)) queue_.push({count, pair});
-  }
-
-  void merge(Pair pair) {
-    const auto left = static_cast<std::int32_t>(pair >> 32), right = static_cast<std::int32_t>(pair & 0xFFFFFFFFu);
-    const std::int32_t merged =
-        add(pieces_[static_cast<std::size_t>(left)] + pieces_[static_cast<std::size_t>(right)].substr(2));
-    std::vector<std::size_t> words = std::move(where_[pair]);
-    where_.erase(pair);
-    std::sort(words.begin(), words.end());
-    words.erase(std::unique(words.begin(), words.end()), words.end());
-    std::vector<Pair> grown;
-    for (std::size_t index : words) merge_in(words_[index], index, left, right, merged, grown);
-    pair_counts_.erase(pair);
-    std::sort(grown.begin(), grown.end());
-    grown.erase(std::unique(grown.begin(), grown.end()), grown.end());
-    for (Pair fresh : grown) push(fresh);
-  }
-
-  // Subtracts the word's pairs from the counts, merges from left to right, and adds the new pairs.
-  void merge_in(Word& word, std::size_t index, std::int32_t left, std::int32_t right, std::int32_t merged,
-                std::vector<Pair>& grown) {
-    std::vector<std::int32_t>& symbols = word.symbols;
-    std::vector<std::int32_t> after;
-    for (std::size_t i = 0; i < symbols.size(); ++i) {
-      const bool match = i + 1 < symbols.size() && symbols[i] == left && symbols[i + 1] == right;
-      after.push_back(match ? merged : symbols[i]);
-      i += match;
-    }
-    if (after.size() == symbols.size()) return;
-    for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
-      change(pair_of(symbols[i], symbols[i + 1]), -word.count, index);
-    for (std::size_t i = 0; i + 1 < after.size(); ++i) {
-      const Pair pair = pair_of(after[i], after[i + 1]);
-      change(pair, word.count, index);
-      if (after[i] == merged || after[i + 1] == merged) grown.push_back(pair);
-    }
-    symbols.swap(after);
   }
 
   const TrainTokenizerOptions& options_;
   std::vector<std::string> pieces_;
   std::unordered_map<std::string, std::int32_t> ids_;
-  std::vector<Word> words_;
-  std::unordered_map<Pair, std::int64_t> pair_counts_;
-  std::unordered_map<Pair, std::vector<std::size_t>> where_;  // words that contain or contained the pair
-  std::priority_queue<Candidate> queue_;
+  PairMerger merger_;
 };
 
 }  // namespace
 
-std::string train_wordpiece(std::span<const std::string> texts, const TrainTokenizerOptions& options) {
-  const WordCounts counts = count_words(texts, options.letter_case);
+std::string train_wordpiece(const TextSource& texts, const TrainTokenizerOptions& options) {
+  const CountedWords counts = count_words(texts, options.letter_case);
   if (counts.empty()) fail_input("[tokenizer] the texts hold no word to learn from");
   return Trainer(counts, options).train();
 }

@@ -65,9 +65,34 @@ expect_exit 0
 cp .out ids.txt
 run_with "$(cat ids.txt)"$'\n' "$COMERA" tokenizer decode --tokenizer one
 expect_equal "$(cat .out)" 'the lazy fox'
-run "$COMERA" tokenizer train --data corpus.txt --kind bpe --vocab-size 90 -o three
+expect_file one/tokenizer.json
+run "$COMERA" tokenizer train --data corpus.txt --kind sentencepiece-bpe --vocab-size 90 -o three
 expect_exit 0
 expect_file three/tokenizer.model
+run "$COMERA" tokenizer train --data corpus.txt --kind bpe --vocab-size 90 -o four
+expect_refused 'no room for the 261 of special pieces and bytes; use --vocab-size 261'
+expect_no_file four
+run "$COMERA" tokenizer train --data corpus.txt --kind wordpiece --frame decoder -o four
+expect_refused 'frame decoder does not fit'
+for kind in bpe unigram; do
+  run "$COMERA" tokenizer train --data corpus.txt --kind $kind --frame decoder --vocab-size 270 -o "json-$kind" --quiet
+  expect_exit 0
+  expect_file "json-$kind/tokenizer.json"
+  run_with $'the lazy fox\n' "$COMERA" tokenizer encode --tokenizer "json-$kind"
+  expect_exit 0
+  cp .out ids.txt
+  run_with "$(cat ids.txt)"$'\n' "$COMERA" tokenizer decode --tokenizer "json-$kind"
+  expect_equal "$(cat .out)" 'the lazy fox'
+  run "$COMERA" pretrain --model llama-6m --task clm --form dense --layers 1 --hidden 32 --intermediate 64 --heads 2 \
+    --data corpus.txt --tokenizer "json-$kind" --seq 16 --batch 4 --steps 2 --quiet -o "run-$kind"
+  expect_exit 0
+  expect_same_bytes "run-$kind/tokenizer.json" "json-$kind/tokenizer.json"
+done
+# The same bytes from a file that is read once only.
+run bash -c "'$COMERA' tokenizer train --data <(cat corpus.txt) --data-format text --kind bpe --frame decoder \
+  --vocab-size 270 -o pipe --quiet"
+expect_exit 0
+expect_same_bytes pipe/tokenizer.json json-bpe/tokenizer.json
 run "$COMERA" tokenizer train --data corpus.txt -o one
 expect_refused 'one: exists and is not an empty folder'
 run "$COMERA" tokenizer train --data corpus.txt
