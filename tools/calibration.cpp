@@ -36,6 +36,7 @@ std::vector<Option> calibration_options() {
            .help = "columns of a table that --calibrate names",
            .metavar = "NAME,..",
            .default_words = "text"},
+          train::chat_option(group),
           train::data_format_option(group),
           {.name = "tokenizer",
            .type = OptionType::path,
@@ -58,6 +59,7 @@ std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& val
   settings.tokens = values.has("calibrate-tokens") ? values.integer("calibrate-tokens") : tokens;
   settings.columns = values.list("text");
   settings.format = data::format_named(values.text("data-format"));
+  settings.chat = values.flag("chat");
   settings.length = values.integer("calibrate-length");
   settings.scratch = scratch;
   if (values.table().find("adapter")) settings.adapter = adapter_of(values);
@@ -70,6 +72,7 @@ compress::ComparisonText comparison_text(const OptionValues& values) {
   text.calibration = !text.files.empty();
   if (values.has("tokenizer")) text.tokenizer = values.text("tokenizer");
   if (values.has("calibrate-tokens")) text.calibration_tokens = values.integer("calibrate-tokens");
+  text.chat = values.flag("chat");
   text.length = values.integer("calibrate-length");
   text.columns = values.list("text");
   text.format = data::format_named(values.text("data-format"));

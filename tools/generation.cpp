@@ -1,9 +1,11 @@
 #include "tools/generation.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
+#include "lib/data/chat/chat_template.h"
 #include "lib/engine/generate.h"
 #include "lib/report/output/json.h"
 #include "tools/input_texts.h"
@@ -23,6 +25,41 @@ engine::GenerateOptions options_of(const OptionValues& values, const models::Dec
   return options;
 }
 
+// Conversations as prompts.
+struct Chat {
+  std::shared_ptr<const data::ChatTemplate> source;  // null: lines are texts
+  std::string system;
+};
+
+// A text is a user's message, or a list of messages as JSON, or an object with that list in "messages".
+std::string chat_prompt(const std::string& text, const Chat& chat, const std::string& place) {
+  report::Json messages = report::Json::array();
+  const std::size_t first = text.find_first_not_of(" \t");
+  const std::string_view rest = std::string_view(text).substr(std::min(first, text.size()));
+  if (rest.starts_with("[{") || rest.starts_with("{\"messages\"")) {
+    messages = io::parse_json(text, place);
+    if (messages.is_object()) messages = report::Json(messages.at("messages"));
+    data::check_messages(messages, place);
+  } else {
+    messages.push_back({{"role", "user"}, {"content", text}});
+  }
+  const bool has_system = messages[0].value("role", "") == "system";
+  if (!chat.system.empty() && !has_system) {
+    report::Json all = report::Json::array();
+    all.push_back({{"role", "system"}, {"content", chat.system}});
+    for (const report::Json& message : messages) all.push_back(message);
+    messages = std::move(all);
+  }
+  return chat.source->prompt(messages, std::time(nullptr));
+}
+
+data::Ids chat_ids(const std::string& prompt, const data::Tokenizer& tokenizer) {
+  data::Ids ids;
+  tokenizer.encode(prompt, ids);
+  if (ids.empty()) fail_input("[predict] the chat template writes nothing for this conversation");
+  return ids;
+}
+
 data::Ids prompt_of(const std::string& text, const data::Tokenizer& tokenizer, const models::DecoderSpec& spec) {
   data::Ids ids;
   if (const std::int32_t begin = begin_piece(tokenizer, spec); begin >= 0) ids.push_back(begin);
@@ -35,8 +72,9 @@ data::Ids prompt_of(const std::string& text, const data::Tokenizer& tokenizer, c
 // Prints a text while it is generated: each token adds its new characters.
 class LiveText {
  public:
-  LiveText(const data::Ids& prompt, const data::Tokenizer& tokenizer, bool prints)
-      : ids_(prompt), tokenizer_(tokenizer), prints_(prints) {}
+  // `before`: tokens that are shown, too.
+  LiveText(const data::Ids& before, const data::Tokenizer& tokenizer, bool prints)
+      : ids_(before), tokenizer_(tokenizer), prints_(prints) {}
 
   void add(std::int32_t id) {
     ids_.push_back(id);
@@ -71,8 +109,8 @@ struct Totals {
 
 double rate(std::int64_t tokens, double seconds) { return static_cast<double>(tokens) / std::max(seconds, 1e-9); }
 
-void go_on(const std::string& line, StoredModel& stored, const engine::GenerateOptions& options, Answers& answers,
-           Totals& totals) {
+void go_on(const std::string& line, const Chat& chat, const std::string& place, StoredModel& stored,
+           const engine::GenerateOptions& options, Answers& answers, Totals& totals) {
   const auto number = static_cast<std::uint64_t>(totals.texts++);
   if (line.empty()) {
     if (answers.plain())
@@ -81,8 +119,10 @@ void go_on(const std::string& line, StoredModel& stored, const engine::GenerateO
       answers.value({{"prompt", ""}, {"text", ""}, {"ids", report::Json::array()}, {"ended", false}});
     return answers.flush();
   }
-  const data::Ids prompt = prompt_of(line, *stored.tokenizer, std::get<models::DecoderSpec>(stored.spec));
-  LiveText live(prompt, *stored.tokenizer, answers.plain());
+  const std::string shown = chat.source ? chat_prompt(line, chat, place) : line;
+  const data::Ids prompt = chat.source ? chat_ids(shown, *stored.tokenizer)
+                                       : prompt_of(line, *stored.tokenizer, std::get<models::DecoderSpec>(stored.spec));
+  LiveText live(chat.source ? data::Ids() : prompt, *stored.tokenizer, answers.plain());
   const engine::Generated generated =
       engine::generate(*stored.engine, prompt, number, options, [&](std::int32_t id) { live.add(id); });
   const std::string text = live.finish();
@@ -93,7 +133,7 @@ void go_on(const std::string& line, StoredModel& stored, const engine::GenerateO
   totals.prompt_seconds += generated.prompt_seconds;
   totals.seconds += generated.seconds;
   if (!answers.plain())
-    answers.value({{"prompt", line}, {"text", text}, {"ids", generated.ids}, {"ended", generated.ended}});
+    answers.value({{"prompt", shown}, {"text", text}, {"ids", generated.ids}, {"ended", generated.ended}});
   answers.flush();
 }
 
@@ -131,18 +171,27 @@ std::vector<Option> generation_options() {
            .default_text = "0",
            .group = g,
            .help = "seed of the draws",
-           .minimum = 0}};
+           .minimum = 0},
+          {.name = "system",
+           .type = OptionType::string,
+           .group = g,
+           .help = "with --chat: the system's message of conversations without one",
+           .metavar = "TEXT"}};
 }
 
 int generate_lines(const OptionValues& values, StoredModel& stored) {
-  const engine::GenerateOptions options = options_of(values, std::get<models::DecoderSpec>(stored.spec));
+  engine::GenerateOptions options = options_of(values, std::get<models::DecoderSpec>(stored.spec));
+  const Chat chat{open_chat(values, *stored.tokenizer), values.has("system") ? values.text("system") : ""};
+  if (!chat.source && !chat.system.empty()) fail_input("[predict] --system goes with --chat");
+  // A model that chats ends its answers with the end piece of its tokenizer.
+  if (const std::int32_t end = stored.tokenizer->specials().end; chat.source && end >= 0) options.ends.push_back(end);
   InputTexts input(values);
   Answers answers(values, "texts", "text");
   Totals totals;
   for (std::vector<InputText> texts; input.next(texts, 1);) {
     if (texts[0].texts.size() > 1)
       texts[0].texts[0] += "\t" + texts[0].texts[1];  // a tab is an ordinary character here
-    go_on(texts[0].texts[0], stored, options, answers, totals);
+    go_on(texts[0].texts[0], chat, input.place(), stored, options, answers, totals);
   }
   answers.finish({{"tokens", totals.tokens},
                   {"seconds", totals.prompt_seconds + totals.seconds},

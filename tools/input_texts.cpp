@@ -27,7 +27,13 @@ InputTexts::InputTexts(const OptionValues& values) {
   counts_bytes_ ? task_.emplace("answering texts", all, TaskUnit::bytes) : task_.emplace("answering texts");
   request_.format = data::format_named(values.text("data-format"));
   request_.text = values.list("text");
+  request_.conversations = values.table().find("chat") && values.flag("chat");
   request_.named = values.given("text") && data::names_in_vain(files_, request_.format, request_.text);
+}
+
+std::string InputTexts::place() const {
+  if (lines_) return fmt::format("[predict] stdin:{}", lines_->line());
+  return reader_ ? fmt::format("[predict] {}:{}", reader_->lines().path(), reader_->lines().line()) : "[predict]";
 }
 
 bool InputTexts::next(std::vector<InputText>& texts, std::size_t most) {

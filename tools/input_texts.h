@@ -21,6 +21,8 @@ class InputTexts {
  public:
   explicit InputTexts(const OptionValues& values);
 
+  std::string place() const;  // file and line of the last text, for messages
+
   // Reads at most `most` texts, and fewer if the input pauses, so that available texts are answered before the next
   // wait. Returns false at the end of the input. Throws an InputError that names the line.
   bool next(std::vector<InputText>& texts, std::size_t most);

@@ -99,11 +99,14 @@ void open_data(const OptionValues& values, RunSetup& setup, const std::string& t
                const std::vector<std::string>& labels) {
   require(values, "data", "name the files to learn from");
   setup.tokenizer = open_tokenizer(values, tokenizer_folder);
-  setup.data = data::Dataset::open(train::data_spec(values, values.list("data")), setup.tokenizer, labels);
+  data::DataSpec spec = train::data_spec(values, values.list("data"));
+  spec.chat = open_chat(values, *setup.tokenizer);
+  setup.data = data::Dataset::open(spec, setup.tokenizer, labels);
   if (setup.data->spec().task == data::Task::classify) tell_whole_numbers(values, setup.data->labels());
   if (setup.data->spec().task == data::Task::regression) setup.scores = moments_to_learn(values, *setup.data);
   if (values.list("dev").empty()) return;
   data::DataSpec dev = train::data_spec(values, values.list("dev"));
+  dev.chat = spec.chat;
   dev.text_asked = false;  // --text was checked against --data only
   setup.dev = data::Dataset::open(dev, setup.tokenizer, setup.data->labels());
 }

@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/data/chat/chat_template.h"
 #include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/json_file.h"
@@ -16,7 +17,8 @@
 namespace comera::tools {
 namespace {
 
-constexpr const char* words[] = {"text", "data-format", "label", "tokenizer", "case", "seq", "batch", "document-end"};
+constexpr const char* words[] = {"text", "chat", "data-format", "label",       "tokenizer",
+                                 "case", "seq",  "batch",       "document-end"};
 
 // Uses the column options and lengths of the run's recipe as defaults.
 void follow_recipe(OptionValues& values, const std::string& folder) {
@@ -109,6 +111,12 @@ std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values
   return tokenizer;
 }
 
+std::shared_ptr<const data::ChatTemplate> open_chat(const OptionValues& values, const data::Tokenizer& tokenizer) {
+  if (!values.flag("chat")) return nullptr;
+  data::require_chat_tokenizer(tokenizer);
+  return data::load_chat_template(tokenizer.source());
+}
+
 data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored,
                             const std::vector<std::string>& files) {
   data::DataSpec spec;
@@ -120,6 +128,7 @@ data::DataSpec reading_spec(const OptionValues& values, const StoredModel& store
   if (data::learns_labels(spec.task) && values.has("label")) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
   spec.ends = values.flag("document-end");
+  spec.chat = open_chat(values, *stored.tokenizer);
   return spec;
 }
 

@@ -98,8 +98,9 @@ void fill_causal(const Window& window, std::span<const Sequence> sequences, Batc
       begins[k] = static_cast<std::int32_t>(*document - sequence.begin);
       positions[k] = t - begins[k];
       const bool ends = document + 1 != window.documents.end() && *(document + 1) == at + 1;
+      const bool counts = window.answers.empty() || t + 1 == sequence.length || window.answers[at + 1] != 0;
       const std::int32_t follows = t + 1 == sequence.length ? sequence.next : ends ? -1 : window.ids[at + 1];
-      targets[k] = t >= sequence.counted_from ? follows : -1;
+      targets[k] = t >= sequence.counted_from && counts ? follows : -1;
       batch.counted += targets[k] >= 0;
     }
     row += static_cast<std::size_t>(length);

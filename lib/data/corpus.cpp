@@ -45,6 +45,7 @@ bool Corpus::read(Piece& piece) {
   if (!reader_->next(row)) return false;
   piece.ends_document = reader_->is_table() || row.text[0] == "\f";
   if (reader_->is_table() || !piece.ends_document) piece.text = row.text[0];
+  if (dataset_.spec().chat) piece.place = fmt::format("[data] {}: line {}", reader_->lines().path(), row.line);
   return true;
 }
 

@@ -17,6 +17,8 @@ struct Piece {
   bool inside = false;         // clm: continues the document of the previous piece
   bool ends_document = false;  // may also be set without text: at the end of a file
   Ids ids;
+  std::string place = {};                  // of a conversation, for messages
+  std::vector<std::uint8_t> answers = {};  // of a conversation: 1 for each id of an answer
 };
 
 class Corpus {

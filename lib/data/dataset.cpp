@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/options/suggest.h"
+#include "lib/data/chat/chat_template.h"
 #include "lib/data/files/files.h"
 
 namespace comera::data {
@@ -44,6 +45,12 @@ FileDataset::FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokeni
   if (spec_.text.size() > 1 && tokenizer_->specials().separators == 0)
     fail_input("[tokenizer] {}: its post_processor does not tell what stands between two texts, but --text names {}",
                tokenizer_->source(), joined(spec_.text));
+  if (spec_.chat) {
+    if (spec_.task != Task::clm)
+      fail_input("[data] --chat is for decoders (--task clm), the task is {}", name_of(spec_.task));
+    require_chat_tokenizer(*tokenizer_);
+    if (spec_.text.empty()) spec_.text = {"messages"};
+  }
   asked_ = spec_.text_asked && !spec_.text.empty();
   if (spec_.task != Task::classify && spec_.text.empty()) spec_.text = {"text"};
 }
@@ -52,6 +59,7 @@ TextRequest FileDataset::request(std::size_t longest) const {
   const std::string label = predicts_words(spec_.task) ? "" : spec_.label;
   TextRequest request{spec_.format, spec_.text, in_vain_, label, longest};
   request.cut = [tokenizer = tokenizer_.get()](std::string_view text) { return tokenizer->cut(text); };
+  request.conversations = spec_.chat != nullptr;
   return request;
 }
 

@@ -35,6 +35,8 @@
 
 namespace comera::data {
 
+class ChatTemplate;  // lib/data/chat/chat_template.h
+
 enum class Task : std::uint8_t { classify, mlm, clm, embed, regression };
 const char* name_of(Task task);
 constexpr bool predicts_words(Task task) { return task == Task::mlm || task == Task::clm; }
@@ -51,6 +53,9 @@ struct DataSpec {
   std::string label;
   std::int64_t max_length = 128;  // tokens per sequence, specials included
   bool ends = true;               // clm: the tokenizer's end piece follows every document
+  // clm: each row of JSONL is a conversation (column "messages" if none is named), a document by this template. The
+  // answers of the assistant are predicted, see ChatTemplate::conversation(). Null: rows are texts.
+  std::shared_ptr<const ChatTemplate> chat = nullptr;
 };
 
 struct LoaderOptions {

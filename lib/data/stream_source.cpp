@@ -1,11 +1,14 @@
 // Window source for corpora of any size. It reads lines or documents in the epoch's order of files, tokenises them and
 // packs them into sequences of max_length tokens.
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <optional>
 
 #include "lib/core/error.h"
 #include "lib/core/memory.h"
+#include "lib/core/terminal/log.h"
+#include "lib/data/chat/chat_template.h"
 #include "lib/data/corpus.h"
 #include "lib/data/window.h"
 
@@ -71,8 +74,22 @@ class StreamSource final : public WindowSource {
 
   bool clm() const { return dataset_->spec().task == Task::clm; }
 
+  void encode_conversation_of(Piece& piece) {
+    const ChatTemplate& chat = *dataset_->spec().chat;
+    const Conversation conversation = chat.conversation(parse_messages(piece.text, piece.place));
+    if (conversation.whole && !told_whole_.exchange(true))
+      log_info(
+          "{}: the chat template does not tell what the assistant wrote, so all tokens of such a conversation are "
+          "learned",
+          piece.place);
+    ConversationIds made = encode_conversation(conversation, dataset_->tokenizer());
+    piece.ids = std::move(made.ids);
+    piece.answers = std::move(made.answers);
+  }
+
   // Encodes a document between the tokenizer's begin and end pieces. A document without text is skipped.
-  void encode_document(Piece& piece) const {
+  void encode_document(Piece& piece) {
+    if (dataset_->spec().chat && !piece.text.empty()) return encode_conversation_of(piece);
     if (!piece.inside && piece.text.find_first_not_of(" \t\n") == std::string::npos) return;
     const Specials& specials = dataset_->tokenizer().specials();
     if (!piece.inside && specials.begin >= 0) piece.ids.push_back(specials.begin);
@@ -115,6 +132,9 @@ class StreamSource final : public WindowSource {
     const Ids& ids = pieces_.front().ids;
     count = std::min(count, static_cast<std::int64_t>(ids.size()) - token_);
     window.ids.insert(window.ids.end(), ids.begin() + token_, ids.begin() + token_ + count);
+    const std::vector<std::uint8_t>& answers = pieces_.front().answers;
+    if (!answers.empty())
+      window.answers.insert(window.answers.end(), answers.begin() + token_, answers.begin() + token_ + count);
     token_ += count;
     return count;
   }
@@ -127,8 +147,14 @@ class StreamSource final : public WindowSource {
       if (begins && window.ids.size() > window.documents.back()) window.documents.push_back(window.ids.size());
       room -= take_tokens(window, room);
     }
-    if (more() && (token_ > 0 || pieces_.front().inside))
-      sequence.next = pieces_.front().ids[static_cast<std::size_t>(token_)];
+    if (more() && (token_ > 0 || pieces_.front().inside)) sequence.next = next_to_predict();
+  }
+
+  // The next token; -1 if it is not predicted.
+  std::int32_t next_to_predict() const {
+    const auto at = static_cast<std::size_t>(token_);
+    const Piece& piece = pieces_.front();
+    return piece.answers.empty() || piece.answers[at] != 0 ? piece.ids[at] : -1;
   }
 
   // Takes a window of one document. The next one begins `stride` tokens later.
@@ -186,6 +212,7 @@ class StreamSource final : public WindowSource {
   bool document_ended_ = false;  // a document ended between the last packed token and the next one
   bool ended_ = false;
   LoaderState position_;
+  std::atomic<bool> told_whole_ = false;
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ struct Window {
   Ids ids;
   std::vector<Sequence> sequences;
   bool scored = false;                 // regression: labels are numbers
+  std::vector<std::uint8_t> answers;   // conversations: parallel to `ids`, 1 for what is predicted; else empty
   std::vector<std::size_t> documents;  // clm: indices in `ids` at which a document begins, ascending
   LoaderState start, next;             // `next.epoch` differs from `start.epoch` if this window ends the epoch
 };

@@ -181,6 +181,7 @@ std::vector<Option> data_options() {
       also(row(g, "label", OptionType::string, "label",
                "the column with the label, a class or a number (classify, regression)"),
            {"target-column", "label-column"}),
+      chat_option(g),
       data_format_option(g),
       also(row(g, "tokenizer", OptionType::path, "",
                "tokenizer.json, vocab.txt, a SentencePiece .model, or a folder with one"),
@@ -306,6 +307,16 @@ data::Task task_of(const OptionValues& values) {
   for (const data::Task task : {data::Task::mlm, data::Task::clm, data::Task::embed, data::Task::regression})
     if (values.text("task") == data::name_of(task)) return task;
   return data::Task::classify;
+}
+
+Option chat_option(const char* group) {
+  return {.name = "chat",
+          .type = OptionType::flag,
+          .group = group,
+          .help =
+              "rows of JSONL are conversations in the column messages (or --text), written by the chat template "
+              "beside the tokenizer (decoders)",
+          .result_relevant = true};
 }
 
 data::DataSpec data_spec(const OptionValues& values, const std::vector<std::string>& files) {

@@ -55,6 +55,7 @@ TrainOptions train_options(const OptionValues& values);
 // The task of --task.
 data::Task task_of(const OptionValues& values);
 Option data_format_option(const char* group);  // --data-format, a row of data_options()
+Option chat_option(const char* group);         // --chat
 data::DataSpec data_spec(const OptionValues& values, const std::vector<std::string>& files);
 
 // Steps of the whole run; 0: no known end. `steps_per_epoch` 0: not known.

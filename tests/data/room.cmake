@@ -1,2 +1,4 @@
 add_executable(tokenize_lines ${CMAKE_CURRENT_LIST_DIR}/interop/tokenize_lines.cpp)
 target_link_libraries(tokenize_lines PRIVATE comera_data)
+add_executable(render_templates ${CMAKE_CURRENT_LIST_DIR}/interop/render_templates.cpp)
+target_link_libraries(render_templates PRIVATE comera_data)

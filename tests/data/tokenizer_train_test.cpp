@@ -42,7 +42,7 @@ TextSource source_of(const std::vector<std::string>& texts) {
   };
 }
 
-std::shared_ptr<const Pipeline> pipeline_of(const std::string& json, TextFrame frame) {
+std::shared_ptr<const Tokenizer> pipeline_of(const std::string& json, TextFrame frame) {
   return std::make_shared<Pipeline>(PipelineFiles{json, trained_tokenizer_config(frame), ""}, "learned");
 }
 

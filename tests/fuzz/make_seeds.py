@@ -11,6 +11,7 @@ import pathlib
 import struct
 import sys
 
+import template_seeds
 import tokenizer_json_seeds
 
 
@@ -28,6 +29,38 @@ def gguf(keys, tensors, data=b""):
     for name, sizes, kind, offset in tensors:
         header += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, kind, offset)
     return header + bytes(-len(header) % 64) + data
+
+
+def gguf_model(architecture, changes=None):
+    """A model of one layer with four bytes as its tokens."""
+    name = architecture.encode()
+    numbers = {b"block_count": 1, b"context_length": 16, b"embedding_length": 4, b"feed_forward_length": 4,
+               b"attention.head_count": 2, b"attention.head_count_kv": 1, b"rope.dimension_count": 2, b"vocab_size": 4}
+    numbers = {name + b"." + k: v for k, v in numbers.items()} | (changes or {})
+    keys = [key(b"general.architecture", 8, text(name))]
+    keys += [key(k, 4, struct.pack("<I", v)) for k, v in numbers.items()]
+    keys += [key(name + b".attention.layer_norm_rms_epsilon", 6, struct.pack("<f", 1e-5)),
+             key(name + b".rope.freq_base", 6, struct.pack("<f", 1e4))]
+    pieces = [b"a", b"b", b"ab", b"<end>"]
+    keys += [key(b"tokenizer.ggml.model", 8, text(b"gpt2")), key(b"tokenizer.ggml.pre", 8, text(b"gpt-2")),
+             key(b"tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, 4) + b"".join(text(p) for p in pieces)),
+             key(b"tokenizer.ggml.token_type", 9, struct.pack("<IQ4i", 5, 4, 1, 1, 1, 3)),
+             key(b"tokenizer.ggml.merges", 9, struct.pack("<IQ", 8, 1) + text(b"a b")),
+             key(b"tokenizer.ggml.eos_token_id", 4, struct.pack("<I", 3)),
+             key(b"tokenizer.chat_template", 8, text(b"{{ messages[0].content }}"))]
+    shapes = {b"token_embd.weight": [4, 4], b"output_norm.weight": [4], b"blk.0.attn_norm.weight": [4],
+              b"blk.0.ffn_norm.weight": [4], b"blk.0.attn_q.weight": [4, 4], b"blk.0.attn_k.weight": [4, 2],
+              b"blk.0.attn_v.weight": [4, 2], b"blk.0.attn_output.weight": [4, 4], b"blk.0.ffn_gate.weight": [4, 4],
+              b"blk.0.ffn_up.weight": [4, 4], b"blk.0.ffn_down.weight": [4, 4]}
+    if architecture == "qwen3":
+        shapes |= {b"blk.0.attn_q_norm.weight": [2], b"blk.0.attn_k_norm.weight": [2]}
+    tensors = [(tensor_name, sizes, 0, 64 * i) for i, (tensor_name, sizes) in enumerate(shapes.items())]
+    return gguf(keys, tensors, bytes(64 * len(tensors)))
+
+
+ADAPTER = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "use_rslora": False, "use_dora": False, "fan_in_fan_out": False,
+           "bias": "none", "target_modules": ["q_proj"], "rank_pattern": {"layers.1.mlp.down_proj": 2},
+           "alpha_pattern": {"q_proj": 16}, "modules_to_save": None, "base_model_name_or_path": "base"}
 
 
 def safetensors(header, data=b""):
@@ -212,10 +245,23 @@ SEEDS = {
     "fuzz_vocab": [VOCAB.encode() + b"\0hello, hElloing ab!", VOCAB.encode() + "\0été 中a".encode(),
                    b"[UNK]\n[CLS]\n[CLS]\n"],
 }
+SEEDS.update({
+    "fuzz_template": template_seeds.TEMPLATES,
+    "fuzz_gguf_model": [gguf_model("llama"), gguf_model("qwen3"), gguf_model("llama", {b"llama.attention.head_count": 0}),
+                        gguf_model("gpt2")],
+    "fuzz_adapter_config": [json.dumps(ADAPTER).encode(), json.dumps({**ADAPTER, "use_rslora": True}).encode(),
+                            json.dumps({**ADAPTER, "peft_type": "IA3", "use_dora": True}).encode(), b"[]"],
+})
 MANY = 100_000
 NESTED = b"[" * 5_000_000
 LARGE = {
     "fuzz_tokenizer_json": tokenizer_json_seeds.LARGE_TOKENIZERS,
+    "fuzz_template": template_seeds.LARGE_TEMPLATES,
+    "fuzz_gguf_model": [gguf([key(b"key.%d" % i, 4, struct.pack("<I", i)) for i in range(MANY)],
+                             [(b"blk.%d.attn_q.weight" % i, [4, 4], 0, 64 * i) for i in range(10_000)],
+                             bytes(640_000))],
+    "fuzz_adapter_config": [json.dumps({**ADAPTER, "rank_pattern": {f"layers.{i}.q_proj": 4
+                                                                    for i in range(MANY)}}).encode(), NESTED],
     "fuzz_expression": tokenizer_json_seeds.LARGE_EXPRESSIONS,
     "fuzz_gguf": [gguf([key(b"key.%d" % i, 4, struct.pack("<I", i)) for i in range(MANY)], []),
                   gguf([], [(b"layers.%d.weight" % i, [1], 0, 32 * i) for i in range(MANY)], bytes(32 * MANY)),
@@ -258,6 +304,10 @@ WORDS = {
     "fuzz_tokenizer_json": tokenizer_json_seeds.WORDS,
     "fuzz_expression": tokenizer_json_seeds.EXPRESSION_WORDS,
     "fuzz_gguf": ["GGUF", "general.alignment"],
+    "fuzz_template": template_seeds.WORDS,
+    "fuzz_gguf_model": ["llama", "qwen3", "general.architecture", "attention.head_count", "blk.0.attn_q.weight",
+                        "rope.freq_base", "tokenizer.ggml.model", "gpt2", "output.weight"],
+    "fuzz_adapter_config": [*ADAPTER, "1e308", "-1", "0", "null", "true", "9223372036854775807"],
     "fuzz_state": [*STATE, *POSITION, *RANKS, "1e300", "-1", "9223372036854775808", "null", "checksum"],
     "fuzz_sentencepiece": ["\\x12", "\\x1a", "\\x00\\x00\\x04\\x00", "\\xff\\xff\\xff\\x7f"],
     "fuzz_model_config": ["model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",

@@ -54,15 +54,17 @@ class Calibration final : public InputMoments {
           "[tensorize] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with",
           tokenizer->source(), tokenizer->vocab_size(), common.vocabulary);
     const TextAmount amount{settings.tokens, enough_tokens(widest_input(spec_))};
-    batches_ = batches_of(read_sequences({files, settings.columns, settings.format}, *tokenizer, amount,
-                                         std::min(settings.length, common.positions)),
-                          common);
+    const TextPlaces places{files, settings.columns, settings.format,
+                            settings.chat ? data::load_chat_template(tokenizer->source()) : nullptr};
+    batches_ =
+        batches_of(read_sequences(places, *tokenizer, amount, std::min(settings.length, common.positions)), common);
     info_.files = files;
     info_.hash = data::hash_files(files);
     // Other columns of the same file are a different text, so they change the hash.
-    if (!settings.columns.empty() || settings.format)
-      info_.hash = hash_text(fmt::format("{} {} {}", info_.hash, join(settings.columns, ","),
-                                         settings.format ? static_cast<int>(*settings.format) : -1));
+    if (!settings.columns.empty() || settings.format || settings.chat)
+      info_.hash = hash_text(fmt::format("{} {} {}{}", info_.hash, join(settings.columns, ","),
+                                         settings.format ? static_cast<int>(*settings.format) : -1,
+                                         settings.chat ? " chat" : ""));
     count_tokens(common.vocabulary);
     original_.batches.resize(batches_.size());
     open(machine);

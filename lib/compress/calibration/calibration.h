@@ -19,6 +19,7 @@ struct CalibrationSettings {
   std::int64_t tokens = 0;  // upper limit, with a quarter of the sequences held out; 0: until enough tokens are fitted
   std::int64_t length = 128;                // tokens of the longest sequence
   std::vector<std::string> columns = {};    // of tables, one sequence per row; empty: "text"
+  bool chat = false;                        // rows are conversations, by the template beside the tokenizer
   std::optional<data::Format> format = {};  // of all files; empty: from their names
   // Folder for temporary data that is too large for memory; "": the folder of temporary files.
   std::string scratch = {};

@@ -78,6 +78,17 @@ std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenize
   return ids;
 }
 
+// The start of a conversation by the template, which holds all special pieces.
+std::optional<data::Ids> conversation_ids(std::string_view messages, const TextPlaces& places,
+                                          const data::Tokenizer& tokenizer, std::int64_t length) {
+  const std::string place = "[tensorize] " + places.files.front();
+  const data::Conversation conversation = places.chat->conversation(data::parse_messages(messages, place));
+  data::Ids ids = data::encode_conversation(conversation, tokenizer).ids;
+  if (ids.size() < shortest) return std::nullopt;
+  ids.resize(std::min(ids.size(), static_cast<std::size_t>(length)));
+  return ids;
+}
+
 std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Tokenizer& tokenizer,
                                      const TextAmount& amount, std::int64_t length) {
   std::vector<Sequence> sequences;
@@ -88,7 +99,8 @@ std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Token
   const auto more = [&] { return amount.all > 0 ? tokens < amount.all : fitted < amount.fitted; };
   const auto take = [&](std::string_view text) {
     check_stop();
-    std::optional<data::Ids> ids = sequence_of(text, tokenizer, length);
+    std::optional<data::Ids> ids =
+        places.chat ? conversation_ids(text, places, tokenizer, length) : sequence_of(text, tokenizer, length);
     if (!ids) return void(++passed_over);
     const TextPart part = part_of(sequences.size());
     tokens += std::ssize(*ids);
@@ -98,7 +110,9 @@ std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Token
   };
   const bool in_vain = data::names_in_vain(places.files, places.format, places.columns);
   for (const std::string& file : places.files) {
-    data::TextReader reader(file, {places.format, places.columns, in_vain, "", data::longest_part});
+    data::TextRequest request{places.format, places.columns, in_vain, "", data::longest_part};
+    request.conversations = places.chat != nullptr;
+    data::TextReader reader(file, request);
     const std::size_t texts = reader.is_table() ? std::max<std::size_t>(places.columns.size(), 1) : 1;
     for (data::Row row; more() && reader.next(row);)
       for (std::size_t i = 0; i < texts && more(); ++i) take(row.text[i]);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "lib/compress/calibration/moments.h"
 #include "lib/data/batch.h"
+#include "lib/data/chat/chat_template.h"
 #include "lib/data/files/format.h"
 #include "lib/data/tokenizer/tokenizer.h"
 #include "models/architecture.h"
@@ -38,8 +40,9 @@ std::int64_t widest_input(const models::ModelSpec& spec);  // of the linear laye
 // The source of the text.
 struct TextPlaces {
   std::vector<std::string> files;
-  std::vector<std::string> columns;    // of tables; empty: "text"
-  std::optional<data::Format> format;  // of all files; empty: from their names
+  std::vector<std::string> columns;                          // of tables; empty: "text"
+  std::optional<data::Format> format;                        // of all files; empty: from their names
+  std::shared_ptr<const data::ChatTemplate> chat = nullptr;  // rows are conversations; null: they are texts
 };
 
 // One line of a text file, or one text of a table's row, is one sequence of at most `length` tokens, including the

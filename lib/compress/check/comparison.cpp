@@ -89,7 +89,8 @@ Text text_for(const ComparisonText& wanted, const data::Tokenizer& tokenizer, co
   if (wanted.files.empty()) return {"the sample that is built in", sample_sequences(tokenizer, length)};
   const std::vector<std::string> files = data::resolve_files(wanted.files);
   std::string name = join(files, ", ");
-  const TextPlaces places{files, wanted.columns, wanted.format};
+  const TextPlaces places{files, wanted.columns, wanted.format,
+                          wanted.chat ? data::load_chat_template(tokenizer.source()) : nullptr};
   if (!wanted.calibration) return {name, read_sequences(places, tokenizer, {INT64_MAX, 0}, length)};
   std::vector<Sequence> sequences =
       read_sequences(places, tokenizer, {wanted.calibration_tokens, enough_tokens(widest_input(spec))}, length);

@@ -56,6 +56,7 @@ struct ComparisonText {
   std::int64_t calibration_tokens = 0;
   bool calibration = false;
   std::vector<std::string> columns = {};    // of tables, one text per row; empty: "text"
+  bool chat = false;                        // rows are conversations, by the template beside the tokenizer
   std::optional<data::Format> format = {};  // of all files; empty: from their names
   // A PEFT LoRA folder that is merged into the model `after`, or into the model that was tensorized; "": none.
   std::string adapter = {};

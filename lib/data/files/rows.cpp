@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/options/suggest.h"
 #include "lib/core/terminal/log.h"
+#include "lib/io/json.h"
 #include "lib/io/json_events.h"
 
 namespace comera::data {
@@ -262,6 +263,29 @@ class JsonReader final : public RowReader {
   std::vector<std::string> wanted_, values_;
 };
 
+// A list of messages as JSON.
+class ConversationReader final : public RowReader {
+ public:
+  explicit ConversationReader(const Columns& columns) : RowReader(columns) {}
+
+ private:
+  void take(std::string_view line, LineReader& lines, Row& row) override {
+    const std::string place = fmt::format("[data] {}: line {}", lines.path(), lines.line());
+    const io::Json object = io::parse_json(line, place, deepest_json);
+    const std::string& name = columns_.text[0];
+    const auto found = object.find(name);
+    if (found == object.end() || !found->is_array())
+      fail_input("{}: has no list '{}'; a conversation is {{\"{}\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}",
+                 place, printable(name), printable(name));
+    text_ = found->dump();
+    row = {};
+    row.text[0] = text_;
+    row.line = lines.line();
+  }
+
+  std::string text_;
+};
+
 }  // namespace
 
 std::unique_ptr<RowReader> RowReader::open(LineReader& lines, Format format, const Columns& columns) {
@@ -273,6 +297,11 @@ std::unique_ptr<RowReader> RowReader::open(LineReader& lines, Format format, con
                  text);
   if (columns.text.size() > 1 && columns.text[0] == columns.text[1])
     fail_input("[data] {}: column '{}' is named twice by --text; name two columns", lines.path(), columns.text[0]);
+  if (columns.conversations) {
+    if (format != Format::jsonl || columns.text.size() != 1)
+      fail_input("[data] {}: conversations are read from one column of .jsonl files", lines.path());
+    return std::make_unique<ConversationReader>(columns);
+  }
   if (format == Format::jsonl) return std::make_unique<JsonReader>(columns);
   std::unique_ptr<RowReader> reader;
   if (format == Format::csv)

@@ -20,6 +20,7 @@ namespace comera::data {
 struct Columns {
   std::vector<std::string> text;  // one or two
   std::string label;              // empty: no labels
+  bool conversations = false;     // JSONL: the first column is a list of messages, and the text is that list as JSON
 };
 
 struct Row {

@@ -18,7 +18,10 @@ TextReader::TextReader(std::string_view bytes, std::string name, Format format, 
 }
 
 void TextReader::open_rows() {
+  if (request_.conversations && request_.text.empty()) request_.text = {"messages"};
   if (!is_table()) {
+    if (request_.conversations)
+      fail_input("[data] {}: conversations are read from .jsonl files (each also .gz or .zst)", lines_.path());
     if (!request_.label.empty())
       fail_input("[data] {}: labelled rows are read from .csv, .tsv or .jsonl files (each also .gz or .zst)",
                  lines_.path());
@@ -30,7 +33,7 @@ void TextReader::open_rows() {
     return;
   }
   if (request_.text.empty()) request_.text = {"text"};
-  rows_ = RowReader::open(lines_, format_, {request_.text, request_.label});
+  rows_ = RowReader::open(lines_, format_, {request_.text, request_.label, request_.conversations});
 }
 
 bool TextReader::next(Row& row) {

@@ -17,6 +17,7 @@ struct TextRequest {
   std::string label;              // column of a table; empty: no labels
   std::size_t longest = 0;  // text: a longer line comes in parts of at most this size, cut by `cut`; 0: whole lines
   CutRule cut = cut_at_blank;
+  bool conversations = false;  // see Columns; the column is "messages" if none is named
 };
 
 class TextReader {

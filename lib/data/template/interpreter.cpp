@@ -27,7 +27,8 @@ std::vector<std::optional<Value>> Arguments::bound(std::initializer_list<std::st
   return values;
 }
 
-Interpreter::Interpreter(Members globals, std::time_t now) : context_{meter_, now}, scope_(std::make_shared<Scope>()) {
+Interpreter::Interpreter(Members globals, std::time_t now, const Limits& limits)
+    : meter_(limits), context_{meter_, now}, scope_(std::make_shared<Scope>()) {
   for (auto& [name, value] : globals) scope_->values[name] = std::move(value);
   scope_ = std::make_shared<Scope>(Scope{.outer = scope_});
 }
@@ -41,7 +42,7 @@ Interpreter::~Interpreter() {
 void Interpreter::run(const Body& body) { run_body(body); }
 
 void Interpreter::write(std::string_view text) {
-  meter_.text(out_->size() + text.size() > Meter::longest_text ? Meter::longest_text + 1 : text.size());
+  meter_.append(out_->size(), text.size());
   *out_ += text;
 }
 

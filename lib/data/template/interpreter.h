@@ -55,7 +55,7 @@ struct Context {
 
 class Interpreter {
  public:
-  Interpreter(Members globals, std::time_t now);
+  Interpreter(Members globals, std::time_t now, const Limits& limits);
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;

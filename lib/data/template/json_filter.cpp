@@ -40,7 +40,7 @@ class JsonWriter {
 
   void append(const Value& value, std::size_t level) {
     meter_.step();
-    if (out_.size() > Meter::longest_text) meter_.text(out_.size());
+    meter_.append(out_.size(), 0);
     switch (value.type()) {
       case Type::none: out_ += "null"; break;
       case Type::boolean: out_ += value.flag() ? "true" : "false"; break;
@@ -61,7 +61,7 @@ class JsonWriter {
   }
 
   void append_text(const std::string& text) {
-    meter_.text(text.size());
+    meter_.append(out_.size(), text.size());
     out_ += '"';
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t begin = at;
@@ -90,7 +90,7 @@ class JsonWriter {
 
   void new_line(std::size_t level) {
     if (!indented_) return;
-    meter_.step(1 + level * indent_.size() / 64);
+    meter_.append(out_.size(), level * indent_.size());
     out_ += '\n';
     for (std::size_t i = 0; i < level; ++i) out_ += indent_;
   }

@@ -21,21 +21,31 @@ template <class... Args>
   throw TemplateError(fmt::format(format, std::forward<Args>(args)...));
 }
 
+// A conversation of a million characters takes some hundred thousand steps.
+struct Limits {
+  std::uint64_t steps = 50'000'000;
+  std::size_t bytes = std::size_t{32} << 20;  // of any text
+};
+
 class Meter {
  public:
-  // A conversation of a million characters takes some hundred thousand steps.
-  static constexpr std::uint64_t most_steps = 50'000'000;
-  static constexpr std::size_t longest_text = std::size_t{32} << 20;
+  explicit Meter(const Limits& limits = {}) : limits_(limits) {}
 
   void step(std::uint64_t steps = 1) {
     steps_ += steps;
-    if (steps_ > most_steps) fail_template("takes more than {} steps, so it may have no end", most_steps);
+    if (steps_ > limits_.steps || steps > limits_.steps)
+      fail_template("takes more than {} steps, so it may have no end", limits_.steps);
   }
   // Called before a text of this size is made.
   void text(std::size_t bytes) {
-    if (bytes > longest_text)
-      fail_template("makes a text of more than {} MiB, so it may have no end", longest_text >> 20);
+    if (bytes > limits_.bytes)
+      fail_template("makes a text of more than {} MiB, so it may have no end", limits_.bytes >> 20);
     step(1 + bytes / 64);
+  }
+  // Called before `more` bytes are appended to a text of `bytes`.
+  void append(std::size_t bytes, std::size_t more) {
+    if (bytes + more > limits_.bytes) text(bytes + more);
+    step(1 + more / 64);
   }
   void enter() {
     if (++depth_ > 200) fail_template("calls and nests deeper than 200");
@@ -43,6 +53,7 @@ class Meter {
   void leave() { --depth_; }
 
  private:
+  Limits limits_;
   std::uint64_t steps_ = 0;
   int depth_ = 0;
 };

@@ -51,8 +51,7 @@ Value join_texts(const std::string& separator, const Value& list, Meter& meter) 
   bool first = true;
   for (const Value& item : items_of(list, meter)) {
     const std::string& part = text_required(item, "an item of join");
-    meter.text(text.size() / 64 + separator.size() + part.size());
-    if (text.size() + separator.size() + part.size() > Meter::longest_text) meter.text(Meter::longest_text + 1);
+    meter.append(text.size(), separator.size() + part.size());
     if (!std::exchange(first, false)) text += separator;
     text += part;
   }

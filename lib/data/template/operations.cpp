@@ -48,10 +48,13 @@ Value divided(std::string_view sign, std::int64_t a, std::int64_t b) {
 }
 
 Value whole_result(std::string_view sign, std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  if (sign == "+") return checked(__builtin_add_overflow(a, b, &result), result);
-  if (sign == "-") return checked(__builtin_sub_overflow(a, b, &result), result);
-  if (sign == "*") return checked(__builtin_mul_overflow(a, b, &result), result);
+  if (sign == "+" || sign == "-" || sign == "*") {
+    std::int64_t result = 0;
+    const bool overflow = sign == "+"   ? __builtin_add_overflow(a, b, &result)
+                          : sign == "-" ? __builtin_sub_overflow(a, b, &result)
+                                        : __builtin_mul_overflow(a, b, &result);
+    return checked(overflow, result);
+  }
   if (sign == "**") return b < 0 ? Value(std::pow(static_cast<double>(a), static_cast<double>(b))) : Value(power(a, b));
   if (sign != "/") return divided(sign, a, b);
   if (b == 0) fail_template("division by zero");

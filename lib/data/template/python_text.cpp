@@ -79,7 +79,7 @@ std::vector<std::string> split_at_blanks(std::string_view text, std::int64_t mos
   text = without_blanks_before(text);
   while (!text.empty()) {
     if (most >= 0 && std::ssize(parts) == most) {
-      parts.emplace_back(without_blanks_behind(text));
+      parts.emplace_back(text);
       break;
     }
     std::size_t end = 0, next = 0;
@@ -95,7 +95,7 @@ std::vector<std::string> split_at_blanks_from_end(std::string_view text, std::in
   text = without_blanks_behind(text);
   while (!text.empty()) {
     if (most >= 0 && std::ssize(parts) == most) {
-      parts.emplace_back(without_blanks_before(text));
+      parts.emplace_back(text);
       break;
     }
     std::size_t begin = text.size();

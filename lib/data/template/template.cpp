@@ -36,8 +36,8 @@ Template::Template(std::string source, std::string place) : place_(std::move(pla
   marks_generation_ = has_generation(*body_);
 }
 
-Rendered Template::render(const Members& variables, std::time_t now) const {
-  Interpreter interpreter(variables, now);
+Rendered Template::render(const Members& variables, std::time_t now, const Limits& limits) const {
+  Interpreter interpreter(variables, now, limits);
   try {
     interpreter.run(*body_);
   } catch (const TemplateError& error) {

@@ -30,9 +30,9 @@ class Template {
   // `place` begins messages. InputError with the line of what is malformed or not known.
   Template(std::string source, std::string place);
 
-  // InputError with the line that fails: a value of a wrong type, raise_exception(), more than 50 million steps or
-  // 32 MiB of text.
-  Rendered render(const Members& variables, std::time_t now) const;
+  // InputError with the line that fails: a value of a wrong type, raise_exception(), more steps or longer
+  // texts than the limits.
+  Rendered render(const Members& variables, std::time_t now, const Limits& limits = {}) const;
 
   bool marks_generation() const { return marks_generation_; }  // has the tag generation
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "lib/data/tokenizer/unicode.h"
 
@@ -89,8 +88,9 @@ std::string repr_of_list(const ListBody& list, Meter& meter) {
   std::string text(1, list.tuple ? '(' : '[');
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     if (i > 0) text += ", ";
-    text += repr_of(list.items[i], meter);
-    meter.text(text.size() / 64);
+    const std::string item = repr_of(list.items[i], meter);
+    meter.append(text.size(), item.size());
+    text += item;
   }
   if (list.tuple && list.items.size() == 1) text += ',';
   return text + (list.tuple ? ')' : ']');
@@ -100,8 +100,9 @@ std::string repr_of_dict(const DictBody& dict, Meter& meter) {
   std::string text = "{";
   for (const auto& [key, value] : dict.members) {
     if (text.size() > 1) text += ", ";
-    text += quoted(key) + ": " + repr_of(value, meter);
-    meter.text(text.size() / 64);
+    const std::string member = quoted(key) + ": " + repr_of(value, meter);
+    meter.append(text.size(), member.size());
+    text += member;
   }
   return text + "}";
 }

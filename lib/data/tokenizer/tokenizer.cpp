@@ -77,7 +77,8 @@ std::string read_beside(const fs::path& path, const char* name) {
 
 std::shared_ptr<const Tokenizer> load_pipeline(const fs::path& path) {
   PipelineFiles files{.config = read_beside(path, "tokenizer_config.json"),
-                      .special_map = read_beside(path, "special_tokens_map.json")};
+                      .special_map = read_beside(path, "special_tokens_map.json"),
+                      .chat_template = read_beside(path, "chat_template.jinja")};
   const fs::path merges = path.parent_path() / "merges.txt";
   if (path.filename() != "vocab.json")
     files.tokenizer = read_file(path.string(), largest_tokenizer_json);
@@ -90,7 +91,7 @@ std::shared_ptr<const Tokenizer> load_pipeline(const fs::path& path) {
 
 std::shared_ptr<const Tokenizer> load_gguf_tokenizer(const std::string& path) {
   io::GgufTokenizerFiles files = io::gguf_tokenizer_files(io::GgufFile(path));
-  return std::make_shared<Pipeline>(PipelineFiles{std::move(files.tokenizer), std::move(files.config), ""}, path);
+  return std::make_shared<Pipeline>(PipelineFiles{std::move(files.tokenizer), std::move(files.config), "", ""}, path);
 }
 
 }  // namespace

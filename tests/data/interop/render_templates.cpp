@@ -1,7 +1,6 @@
 // Renders the template in a file with each line of stdin (a JSON object of variables): `render_templates TEMPLATE
 // TIME`. Writes a JSON object per line: text and generated (pairs of bytes), or error.
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"

@@ -177,7 +177,8 @@ std::string Pipeline::decode(const Ids& ids, bool keep_special) const {
 void Pipeline::save(const Folder& folder) const {
   const std::pair<const char*, const std::string*> files[] = {{"tokenizer.json", &files_.tokenizer},
                                                               {"tokenizer_config.json", &files_.config},
-                                                              {"special_tokens_map.json", &files_.special_map}};
+                                                              {"special_tokens_map.json", &files_.special_map},
+                                                              {"chat_template.jinja", &files_.chat_template}};
   for (const auto& [name, bytes] : files)
     if (!bytes->empty()) write_file_atomic(folder, name, *bytes);
 }

@@ -18,9 +18,10 @@ namespace comera::data {
 
 // Files of a folder with a tokenizer.json, byte by byte; empty if it has none.
 struct PipelineFiles {
-  std::string tokenizer = {};    // tokenizer.json
-  std::string config = {};       // tokenizer_config.json
-  std::string special_map = {};  // special_tokens_map.json
+  std::string tokenizer = {};      // tokenizer.json
+  std::string config = {};         // tokenizer_config.json
+  std::string special_map = {};    // special_tokens_map.json
+  std::string chat_template = {};  // chat_template.jinja
 };
 
 class Pipeline final : public Tokenizer {

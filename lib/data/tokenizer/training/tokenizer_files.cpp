@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "lib/core/error.h"
 #include "lib/data/tokenizer/sentencepiece_message.h"
 
