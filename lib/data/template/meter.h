@@ -1,7 +1,7 @@
 // Bounds the work and the output of a template, so that one without an end is refused.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstdint>

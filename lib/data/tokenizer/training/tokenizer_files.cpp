@@ -1,6 +1,6 @@
 #include "lib/data/tokenizer/training/tokenizer_files.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lib/core/error.h"
 #include "lib/data/tokenizer/sentencepiece_message.h"
