@@ -18,15 +18,23 @@ void add_row(float* y, const float* x, std::int64_t columns) {
   sweep(0, columns, [=](std::int64_t j, auto lanes) { store(y + j, load(y + j, lanes) + load(x + j, lanes), lanes); });
 }
 
+void add_weighted_row(float* y, const float* x, float weight, std::int64_t columns) {
+  const F w = set(weight);
+  sweep(0, columns,
+        [=](std::int64_t j, auto lanes) { store(y + j, fma(w, load(x + j, lanes), load(y + j, lanes)), lanes); });
+}
+
 void forward_bag(const EmbeddingForward& a, std::int64_t bag) {
   const std::int64_t first = a.bags.offsets ? a.bags.offsets[bag] : bag,
                      last = a.bags.offsets ? a.bags.offsets[bag + 1] : bag + 1;
   const std::size_t bytes = static_cast<std::size_t>(a.columns) * sizeof(float);
   float* y = f32(a.y) + bag * a.columns;
-  if (!a.accumulate && first == last) std::memset(y, 0, bytes);
+  if (!a.accumulate && (first == last || a.bags.weights)) std::memset(y, 0, bytes);
   for (std::int64_t i = first; i < last; ++i) {
     const float* row = f32(a.table) + a.bags.id[i] * a.columns;
-    if (i == first && !a.accumulate)
+    if (a.bags.weights)
+      add_weighted_row(y, row, a.bags.weights[i], a.columns);
+    else if (i == first && !a.accumulate)
       std::memcpy(y, row, bytes);
     else
       add_row(y, row, a.columns);
@@ -43,6 +51,15 @@ Status run(const Context& context, const EmbeddingForward& a) {
   return Status::ok;
 }
 
+void add_gradient(const EmbeddingBackward& a, std::int64_t bag, std::int64_t position) {
+  float* const row = f32(a.d_table) + a.bags.id[position] * a.columns;
+  const float* const dy = f32(a.dy) + bag * a.columns;
+  if (a.bags.weights)
+    add_weighted_row(row, dy, a.bags.weights[position], a.columns);
+  else
+    add_row(row, dy, a.columns);
+}
+
 Status run(const Context& context, const EmbeddingBackward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (!ids_in_range(a.bags, a.rows)) return Status::unsupported_shape;
@@ -51,8 +68,7 @@ Status run(const Context& context, const EmbeddingBackward& a) {
       const std::int64_t first = a.bags.offsets ? a.bags.offsets[bag] : bag,
                          last = a.bags.offsets ? a.bags.offsets[bag + 1] : bag + 1;
       for (std::int64_t i = first; i < last; ++i)
-        if (a.bags.id[i] % parts == part)
-          add_row(f32(a.d_table) + a.bags.id[i] * a.columns, f32(a.dy) + bag * a.columns, a.columns);
+        if (a.bags.id[i] % parts == part) add_gradient(a, bag, i);
     }
   });
   return Status::ok;

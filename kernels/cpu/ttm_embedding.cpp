@@ -91,8 +91,10 @@ void sum_bag(const TtmForward& a, const RowShape& s, const ForwardMemory& memory
   float* y = f32(a.y) + bag * s.columns;
   sweep(0, s.columns, [&](std::int64_t j, auto lanes) {
     F total = a.accumulate ? load(y + j, lanes) : zero();
-    for (std::int64_t i = a.bags.offsets[bag]; i < a.bags.offsets[bag + 1]; ++i)
-      total = total + load(memory.rows + memory.run_of_position[i] * s.columns + j, lanes);
+    for (std::int64_t i = a.bags.offsets[bag]; i < a.bags.offsets[bag + 1]; ++i) {
+      const F row = load(memory.rows + memory.run_of_position[i] * s.columns + j, lanes);
+      total = a.bags.weights ? fma(set(a.bags.weights[i]), row, total) : total + row;
+    }
     store(y + j, total, lanes);
   });
 }
@@ -129,7 +131,7 @@ struct BackwardMemory {
   Workspace workspace;
   IdRuns runs;
   std::int32_t* bag;          // of each position
-  std::int32_t* fold;         // of each run: its row of `folded`; -1: a single position, its dy is used
+  std::int32_t* fold;         // of each run: its row of `folded`; -1: a one position without weight
   std::int32_t* left_start;   // group l of runs with the same left row: left_start[l] .. left_start[l + 1] - 1
   std::int32_t* by_right;     // runs sorted by their right row
   std::int32_t* right_start;  // groups of by_right
@@ -141,7 +143,7 @@ struct BackwardMemory {
     bag = workspace.ints(ids), fold = workspace.ints(ids), left_start = workspace.ints(ids + 1),
     by_right = workspace.ints(ids);
     right_start = workspace.ints(ids + 1), right_group = workspace.ints(ids);
-    folded = workspace.floats(ids / 2 * s.columns);
+    folded = workspace.floats((a.bags.weights ? ids : ids / 2) * s.columns);
     right_transposed = workspace.floats(min(ids, s.right_rows) * s.rank * s.right);
   }
 };
@@ -188,7 +190,8 @@ class Backward {
     m_.runs.sort(a_.bags, s_.rows);
     const std::int64_t runs = m_.runs.count;
     std::int32_t folds = 0;
-    for (std::int64_t r = 0; r < runs; ++r) m_.fold[r] = m_.runs.start[r + 1] - m_.runs.start[r] > 1 ? folds++ : -1;
+    for (std::int64_t r = 0; r < runs; ++r)
+      m_.fold[r] = a_.bags.weights || m_.runs.start[r + 1] - m_.runs.start[r] > 1 ? folds++ : -1;
     left_groups_ = group(runs, m_.left_start, [&](std::int64_t r) { return left_row(r); });
     stable_order(runs, s_.right_rows, m_.by_right, m_.runs.spare, [&](std::int32_t r) { return right_row(r); });
     right_groups_ = group(runs, m_.right_start, [&](std::int64_t i) { return right_row(m_.by_right[i]); });
@@ -211,8 +214,10 @@ class Backward {
     for (std::int64_t i = m_.runs.start[run]; i < m_.runs.start[run + 1]; ++i) {
       const float* dy = dy_of(i);
       const bool start = i == m_.runs.start[run];
+      const F weight = set(a_.bags.weights ? a_.bags.weights[m_.runs.order[i]] : 1.0F);
       sweep(begin, end, [=](std::int64_t j, auto lanes) {
-        store(sum + j, start ? load(dy + j, lanes) : load(sum + j, lanes) + load(dy + j, lanes), lanes);
+        const F x = load(dy + j, lanes) * weight;
+        store(sum + j, start ? x : load(sum + j, lanes) + x, lanes);
       });
     }
   }

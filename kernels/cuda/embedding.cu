@@ -30,7 +30,8 @@ __global__ void look_up(const EmbeddingForward a) {
           continue;
         }
         load_floats<lanes>(table + id * a.columns + column, row);
-        for (int j = 0; j < lanes; ++j) sum[j] += row[j];
+        const float weight = weight_of(a.bags, i);
+        for (int j = 0; j < lanes; ++j) sum[j] = fmaf(weight, row[j], sum[j]);
       }
       store_floats<lanes>(sum, y + b * a.columns + column);
     }
@@ -155,7 +156,7 @@ Status run(const Context& context, const EmbeddingForward& a) {
 
 Status run(const Context& context, const EmbeddingBackward& a) {
   if (!ids_fit(a.bags, a.rows)) return Status::unsupported_shape;
-  if (a.bags.ids == 0) return Status::ok;
+  if (a.bags.ids == 0 || a.bags.bags == 0) return Status::ok;
   return with_element(context, [&](auto element) {
     using T = decltype(element);
     const bool aligned = rows_are_aligned<float>(a.d_table, a.columns);
@@ -166,7 +167,7 @@ Status run(const Context& context, const EmbeddingBackward& a) {
     const FoldMemory memory(a.bags.ids, a.columns, parts);
     const int rows = static_cast<int>(a.rows);
     const Status status =
-        sort_keys(context, a.bags.ids, KeyOfId{a.bags.id, rows}, memory.sort, memory.keys, memory.order);
+        sort_keys(context, a.bags.ids, KeyOfId(a.bags, rows), memory.sort, memory.keys, memory.order);
     if (status != Status::ok) return status;
     const Runs runs{memory.keys, memory.order, static_cast<int>(a.bags.ids), rows, a.columns};
     return fold_runs(context, runs, a.bags, static_cast<const T*>(a.dy),

@@ -94,7 +94,8 @@ __global__ void look_up_bags(const Shape s, const Bags bags, const T* left, cons
         float sum[quad] = {};
         const int id = key_of_id(bags.id[i], s.rows);
         if (id < s.rows) row_entries<T, wide>(s, left, right, id, first, j, sum);
-        for (int u = 0; u < quad; ++u) total[u] += id < s.rows ? sum[u] : NAN;
+        const float weight = weight_of(bags, i);
+        for (int u = 0; u < quad; ++u) total[u] = id < s.rows ? fmaf(weight, sum[u], total[u]) : NAN;
       }
       write_entries(s, total, first, j, accumulate, y + b * s.columns);
     }
@@ -219,7 +220,7 @@ Status forward(const Context& context, const TtmForward& a, const Shape& s) {
   Parts parts(context.workspace);
   const SortedIds memory(a.bags.ids, parts);
   const Status status =
-      sort_keys(context, a.bags.ids, KeyOfId{a.bags.id, s.rows}, memory.sort, memory.keys, memory.order);
+      sort_keys(context, a.bags.ids, KeyOfId(a.bags, s.rows), memory.sort, memory.keys, memory.order);
   if (status != Status::ok) return status;
   const unsigned across =
       static_cast<unsigned>(blocks_for(std::int64_t{items_of_row(s)} * ids_of_block, std::int64_t{row_threads} * 8));
@@ -250,7 +251,7 @@ Status backward(const Context& context, const TtmBackward& a) {
   const Shape s(*a.table);
   Parts parts(context.workspace);
   const BackwardMemory memory(a, parts);
-  Status status = sort_keys(context, a.bags.ids, KeyOfId{a.bags.id, s.rows}, memory.sort, memory.keys, memory.order);
+  Status status = sort_keys(context, a.bags.ids, KeyOfId(a.bags, s.rows), memory.sort, memory.keys, memory.order);
   const Runs runs{memory.keys, memory.order, static_cast<int>(a.bags.ids), s.rows, s.columns};
   if (status == Status::ok)
     status = fold_runs(context, runs, a.bags, static_cast<const T*>(a.dy), RunSums{memory.sums, s.columns}, true);

@@ -23,7 +23,7 @@ template <class T>
 void compute(const GridEmbedding& a) {
   const std::int64_t columns = a.table.numbers;
   start_rows(out<T>(a.y), a.bags.bags * columns, a.accumulate);
-  for_each_id(a.bags, [&](std::int64_t b, std::int64_t id) {
+  for_each_id(a.bags, [&](std::int64_t b, std::int64_t id, double) {
     for (std::int64_t j = 0; j < columns; ++j) out<T>(a.y)[b * columns + j] += T(number_of(a.table, id, j));
   });
 }

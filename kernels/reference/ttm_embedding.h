@@ -21,9 +21,9 @@ void compute(const TtmForward& a) {
   const TtmTable& t = *a.table;
   const std::int64_t columns = left_columns(t) * right_columns(t);
   start_rows(out<T>(a.y), a.bags.bags * columns, a.accumulate);
-  for_each_id(a.bags, [&](std::int64_t b, std::int64_t id) {
+  for_each_id(a.bags, [&](std::int64_t b, std::int64_t id, double weight) {
     for_each_term(t, id, [&](std::int64_t left, std::int64_t right, std::int64_t column) {
-      out<T>(a.y)[b * columns + column] += in<T>(t.left)[left] * in<T>(t.right)[right];
+      out<T>(a.y)[b * columns + column] += T(weight) * (in<T>(t.left)[left] * in<T>(t.right)[right]);
     });
   });
 }
@@ -32,9 +32,9 @@ template <class T>
 void compute(const TtmBackward& a) {
   const TtmTable& t = *a.table;
   const std::int64_t columns = left_columns(t) * right_columns(t);
-  for_each_id(a.bags, [&](std::int64_t b, std::int64_t id) {
+  for_each_id(a.bags, [&](std::int64_t b, std::int64_t id, double weight) {
     for_each_term(t, id, [&](std::int64_t left, std::int64_t right, std::int64_t column) {
-      const T& dy = in<T>(a.dy)[b * columns + column];
+      const T dy = T(weight) * in<T>(a.dy)[b * columns + column];
       out<T>(a.d_left)[left] += dy * in<T>(t.right)[right];
       out<T>(a.d_right)[right] += dy * in<T>(t.left)[left];
     });

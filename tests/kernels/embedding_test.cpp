@@ -1,6 +1,7 @@
 #include "kernels/embedding.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <random>
 
 #include "kernels/ttm_embedding.h"
@@ -15,22 +16,37 @@ using Integers = std::vector<std::int64_t>;
 struct Ids {
   Integers id, offsets;
   std::int64_t period = 0;
+  bool weighted = false;
 
   std::int64_t bags() const { return static_cast<std::int64_t>(offsets.empty() ? id.size() : offsets.size() - 1); }
   std::string name() const {
     return std::to_string(id.size()) + " ids" +
            (offsets.empty() ? "" : std::string(" in ").append(std::to_string(bags())).append(" bags")) +
-           (period ? " repeated" : "");
+           (period ? " repeated" : "") + (weighted ? " weighted" : "");
   }
   Bags in(Run& r) const {
     return {bags(), static_cast<std::int64_t>(id.size()), r.ints("id"), offsets.empty() ? nullptr : r.ints("offsets"),
-            period};
+            period, weighted ? static_cast<const float*>(static_cast<const void*>(r.ints("weights"))) : nullptr};
+  }
+  // f32 in every representation.
+  void add_weights(Case& c) const {
+    std::vector<std::uint8_t> bytes(id.size() * sizeof(float));
+    for (std::size_t i = 0; i < id.size(); ++i) {
+      const float weight = 0.25F * static_cast<float>(i % 5) - 0.375F;
+      std::memcpy(bytes.data() + i * sizeof weight, &weight, sizeof weight);
+    }
+    c.bytes("weights", bytes);
   }
   void add_to(Case& c) const {
     c.integers("id", id);
     if (!offsets.empty()) c.integers("offsets", offsets);
+    if (weighted) add_weights(c);
   }
 };
+
+// The last two ids belong to no bag.
+Ids weighted_ids() { return {{5, 0, 8, 5, 5, 7, 0, 3, 2}, {0, 0, 3, 4, 4, 7}, 0, true}; }
+Ids ids_behind_bags() { return {{5, 0, 8, 5, 5, 7, 0, 3, 2}, {0, 2, 3, 7}}; }
 
 Ids random_ids(std::int64_t count, std::int64_t rows) {
   std::mt19937 random(5);
@@ -158,6 +174,8 @@ void add_tables(std::vector<Case>& cases) {
   for (int cut : {1, 2, 3}) {
     cases.push_back(ttm({m, n, ranks, cut}, singles));
     cases.push_back(ttm({m, n, ranks, cut}, bags, cut == 2));
+    cases.push_back(ttm({m, n, ranks, cut}, weighted_ids(), cut == 2));
+    cases.push_back(ttm({m, n, ranks, cut}, ids_behind_bags(), cut == 1));
   }
   cases.push_back(ttm({m, n, ranks, 2, false}, singles, true));
   cases.push_back(ttm({{24}, {5}, {1, 1}, 1}, singles));
@@ -178,6 +196,8 @@ static std::vector<Case> embedding_cases() {
   for (bool accumulate : {false, true}) {
     cases.push_back(dense(9, 5, singles, accumulate));
     cases.push_back(dense(9, 40, bags, accumulate));
+    cases.push_back(dense(9, 40, weighted_ids(), accumulate));
+    cases.push_back(dense(9, 5, ids_behind_bags(), accumulate));
   }
   cases.push_back(dense(50, 96, random_ids(300, 50), false));
   cases.push_back(dense(3, 4, {{}, {0, 0, 0}}, false));

@@ -6,8 +6,12 @@
 
 namespace comera::kernels::COMERA_CPU {
 
+// Ids in bags. Those behind the last bag belong to none.
+inline std::int64_t used_ids(const Bags& bags) { return bags.offsets ? bags.offsets[bags.bags] : bags.ids; }
+
 inline bool ids_in_range(const Bags& bags, std::int64_t rows) {
-  for (std::int64_t i = 0; i < bags.ids; ++i)
+  const std::int64_t used = used_ids(bags);
+  for (std::int64_t i = 0; i < used; ++i)
     if (bags.id[i] < 0 || bags.id[i] >= rows) return false;
   return true;
 }
@@ -35,11 +39,12 @@ struct IdRuns {
       : order(workspace.ints(bags.ids)), start(workspace.ints(bags.ids + 1)), spare(workspace.ints(bags.ids)) {}
 
   void sort(const Bags& bags, std::int64_t rows) {
-    stable_order(bags.ids, rows, order, spare, [&](std::int32_t i) { return bags.id[i]; });
+    const std::int64_t used = used_ids(bags);
+    stable_order(used, rows, order, spare, [&](std::int32_t i) { return bags.id[i]; });
     count = 0;
-    for (std::int64_t i = 0; i < bags.ids; ++i)
+    for (std::int64_t i = 0; i < used; ++i)
       if (i == 0 || bags.id[order[i]] != bags.id[order[i - 1]]) start[count++] = static_cast<std::int32_t>(i);
-    start[count] = static_cast<std::int32_t>(bags.ids);
+    start[count] = static_cast<std::int32_t>(used);
   }
   std::int64_t id(const Bags& bags, std::int64_t run) const { return bags.id[order[start[run]]]; }
 };

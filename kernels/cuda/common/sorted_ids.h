@@ -22,10 +22,13 @@ constexpr unsigned fold_threads = 64;
 // Ids outside the table are sorted behind all others. Sums skip them; look-ups return NaN.
 COMERA_DEVICE int key_of_id(std::int32_t id, int rows) { return id < 0 || id >= rows ? rows : id; }
 
+// Ids behind the last bag belong to none; they are sorted behind all others too.
 struct KeyOfId {
-  const std::int32_t* id;
+  const std::int32_t *id, *end;  // end: the number of ids in bags; null: all
   int rows;
-  COMERA_DEVICE int operator()(int i) const { return key_of_id(id[i], rows); }
+  KeyOfId(const Bags& bags, int rows)
+      : id(bags.id), end(bags.offsets ? bags.offsets + bags.bags : nullptr), rows(rows) {}
+  COMERA_DEVICE int operator()(int i) const { return end && i >= *end ? rows : key_of_id(id[i], rows); }
 };
 
 template <int tile, class Key>
@@ -118,8 +121,10 @@ inline bool ids_fit(const Bags& bags, std::int64_t rows) {
 // The bag of position i: the last bag that begins at or before i.
 COMERA_DEVICE int bag_of(const Bags& bags, int i) {
   if (!bags.offsets) return i;
-  return keys_below(bags.offsets, static_cast<int>(bags.bags) + 1, static_cast<std::int64_t>(i) + 1) - 1;
+  const int bag = keys_below(bags.offsets, static_cast<int>(bags.bags) + 1, static_cast<std::int64_t>(i) + 1) - 1;
+  return min(bag, static_cast<int>(bags.bags) - 1);
 }
+COMERA_DEVICE float weight_of(const Bags& bags, int i) { return bags.weights ? bags.weights[i] : 1.0f; }
 
 // Sums rows of dy over runs of equal ids. Sorted ids are split into chunks; a piece is the part of a run in one chunk.
 // A second launch adds the pieces of runs that span several chunks, from left to right.
@@ -163,11 +168,14 @@ __device__ void give_run(const Sums& sums, int s, int key, std::int64_t column, 
 template <class T, int lanes, class Sums>
 __global__ void sum_pieces(Runs runs, Bags bags, const T* dy, Sums sums) {
   __shared__ int keys[ids_of_chunk + 1], bag[ids_of_chunk];
+  __shared__ float weight[ids_of_chunk];
   constexpr int ahead = 4;  // rows that are loaded before they are added
   const int first = static_cast<int>(blockIdx.x) * ids_of_chunk, some = min(ids_of_chunk, runs.count - first);
   for (int i = static_cast<int>(threadIdx.x); i <= some; i += fold_threads) {
     keys[i] = first + i < runs.count ? runs.keys[first + i] : -1;
-    if (i < some) bag[i] = bag_of(bags, runs.order[first + i]);
+    if (i >= some) continue;
+    bag[i] = bag_of(bags, runs.order[first + i]);
+    weight[i] = weight_of(bags, runs.order[first + i]);
   }
   __syncthreads();
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes;
@@ -183,7 +191,7 @@ __global__ void sum_pieces(Runs runs, Bags bags, const T* dy, Sums sums) {
     for (int u = 0; u < ahead; ++u) {
       const int i = i0 + u;
       if (i >= some) break;
-      for (int j = 0; j < lanes; ++j) sum[j] += next[u][j];
+      for (int j = 0; j < lanes; ++j) sum[j] = fmaf(weight[i], next[u][j], sum[j]);
       const bool run_goes_on = keys[i + 1] == keys[i];
       if (run_goes_on && i + 1 < some) continue;
       if (keys[i] < runs.rows) {
