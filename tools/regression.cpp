@@ -44,7 +44,7 @@ void tell_whole_numbers(const OptionValues& values, const std::vector<std::strin
            labels.size(), values.text("label"));
 }
 
-data::ScoreMoments moments_to_learn(const OptionValues& values, const data::Dataset& dataset) {
+data::ScoreMoments moments_to_learn(const OptionValues& values, const data::TextDataset& dataset) {
   const data::ScoreMoments moments = data::moments_of_scores(dataset);
   if (moments.count > 0 && moments.deviation == 0)
     fail_input("[data] {}: every label of column '{}' is {:g}; a regression needs labels that differ",

@@ -16,7 +16,7 @@ data::Task task_of_labels(const OptionValues& values, const std::vector<std::str
 void tell_whole_numbers(const OptionValues& values, const std::vector<std::string>& labels);
 
 // Throws an InputError if all labels of the training data are equal.
-data::ScoreMoments moments_to_learn(const OptionValues& values, const data::Dataset& dataset);
+data::ScoreMoments moments_to_learn(const OptionValues& values, const data::TextDataset& dataset);
 
 // Sets the bias of a new head to the mean of the labels, and scales its random weights by their deviation. The outputs
 // then start in the range of the labels.

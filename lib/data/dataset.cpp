@@ -97,17 +97,17 @@ std::int32_t FileDataset::label_index(std::string_view label) const {
   return static_cast<std::int32_t>(found - known.begin());
 }
 
-std::shared_ptr<const Dataset> Dataset::open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
-                                             std::vector<std::string> labels) {
+std::shared_ptr<const TextDataset> Dataset::open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
+                                                 std::vector<std::string> labels) {
   auto dataset = std::make_shared<FileDataset>(spec, std::move(tokenizer), std::move(labels));
   dataset->read_files();
   return dataset;
 }
 
-std::shared_ptr<const Dataset> Dataset::from_rows(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
-                                                  const std::vector<std::vector<std::string>>& texts,
-                                                  const std::vector<std::int32_t>& labels,
-                                                  std::vector<std::string> names) {
+std::shared_ptr<const TextDataset> Dataset::from_rows(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
+                                                      const std::vector<std::vector<std::string>>& texts,
+                                                      const std::vector<std::int32_t>& labels,
+                                                      std::vector<std::string> names) {
   auto dataset = std::make_shared<FileDataset>(spec, std::move(tokenizer), std::move(names));
   dataset->take_rows(texts, labels);
   return dataset;

@@ -7,7 +7,7 @@
 
 namespace comera::data {
 
-class FileDataset final : public Dataset {
+class FileDataset final : public TextDataset {
  public:
   FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> labels);
 

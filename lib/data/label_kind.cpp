@@ -41,7 +41,7 @@ LabelSurvey survey_labels(const DataSpec& spec) {
   return {};
 }
 
-ScoreMoments moments_of_scores(const Dataset& dataset) {
+ScoreMoments moments_of_scores(const TextDataset& dataset) {
   ScoreMoments moments;
   double squares = 0;
   for (std::int64_t row = 0; row < dataset.size(); ++row) {  // Welford 1962, Technometrics 4

@@ -33,6 +33,6 @@ struct ScoreMoments {
   std::int64_t count = 0;
   double mean = 0, deviation = 0;
 };
-ScoreMoments moments_of_scores(const Dataset& dataset);
+ScoreMoments moments_of_scores(const TextDataset& dataset);
 
 }  // namespace comera::data

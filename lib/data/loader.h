@@ -17,6 +17,8 @@
 //   Documents are packed one after another and continue in the next sequence. Each attends only to itself and its
 //   positions start at 0, so the result is the same as for the document alone. Every token except the first is
 //   predicted exactly once.
+// ctr: rows of clicks are streamed in blocks of about 131,072 rows; the order of files is drawn per epoch, that of rows
+//   within each block. A block is read again after a resume.
 // Evaluation (`shuffle` off): rows or sequences in the order of the files, one pass.
 #pragma once
 
@@ -37,7 +39,7 @@ namespace comera::data {
 
 class ChatTemplate;  // lib/data/chat/chat_template.h
 
-enum class Task : std::uint8_t { classify, mlm, clm, embed, regression };
+enum class Task : std::uint8_t { classify, mlm, clm, embed, regression, ctr };
 const char* name_of(Task task);
 constexpr bool predicts_words(Task task) { return task == Task::mlm || task == Task::clm; }
 constexpr bool learns_labels(Task task) { return task == Task::classify || task == Task::regression; }
@@ -56,6 +58,8 @@ struct DataSpec {
   // clm: each row of JSONL is a conversation (column "messages" if none is named), a document by this template. The
   // answers of the assistant are predicted, see ChatTemplate::conversation(). Null: rows are texts.
   std::shared_ptr<const ChatTemplate> chat = nullptr;
+  std::string schema;             // ctr: a schema file, "criteo", or "" for libFM files
+  std::int64_t min_count = 0, hash_rows = 0;  // ctr: FeatureRules (lib/data/clicks/feature_map.h)
 };
 
 struct LoaderOptions {
@@ -72,28 +76,38 @@ struct LoaderOptions {
   bool stops = false;  // next() throws Stopped after a signal
 };
 
+class TextDataset;
+
 // The files and their labels. Rows (classify, regression, embed) are read, checked (UTF-8, columns, labels) and
 // indexed here. mlm and clm data are read while they are streamed.
 class Dataset {
  public:
-  // `labels`: those of the training data or the model, in order. Empty: collected from these files and sorted, as
-  // numbers if all of them are integers, else by their bytes.
-  static std::shared_ptr<const Dataset> open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
-                                             std::vector<std::string> labels = {});
+  // Text. `labels`: those of the training data or the model, in order. Empty: collected from these files and sorted, as
+  // numbers if all of them are integers, else by their bytes. Clicks: ClickDataset::open().
+  static std::shared_ptr<const TextDataset> open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
+                                                 std::vector<std::string> labels = {});
   // Rows in memory: texts[i] is one or two strings. For `predict` and tests.
-  static std::shared_ptr<const Dataset> from_rows(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
-                                                  const std::vector<std::vector<std::string>>& texts,
-                                                  const std::vector<std::int32_t>& labels,
-                                                  std::vector<std::string> names);
+  static std::shared_ptr<const TextDataset> from_rows(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
+                                                      const std::vector<std::vector<std::string>>& texts,
+                                                      const std::vector<std::int32_t>& labels,
+                                                      std::vector<std::string> names);
   virtual ~Dataset() = default;
 
   virtual const DataSpec& spec() const = 0;
-  virtual const Tokenizer& tokenizer() const = 0;
   virtual const std::vector<std::string>& labels() const = 0;
   virtual std::int64_t size() const = 0;  // rows; 0 for streamed data, whose size is unknown in advance
   virtual const std::vector<std::string>& files() const = 0;  // globs resolved, sorted within each glob
   // 32 hexadecimal digits over all stored bytes of the files (hash_files), or over the texts of rows in memory.
   virtual const std::string& hash() const = 0;
+  // Writes what a model folder needs to read such data again: a tokenizer, or the map of a table's rows.
+  virtual void save(const Folder& folder) const = 0;
+};
+
+// Data whose inputs are texts.
+class TextDataset : public Dataset {
+ public:
+  virtual const Tokenizer& tokenizer() const = 0;
+  void save(const Folder& folder) const override { tokenizer().save(folder); }
   // Rows (classify, regression, embed): the first or second text, the label's index or -1, and for regression the
   // number, NaN if there is none.
   virtual std::string_view text(std::int64_t row, int which) const = 0;

@@ -10,6 +10,7 @@ const char* name_of(Task task) {
     case Task::clm: return "clm";
     case Task::embed: return "embed";
     case Task::regression: return "regression";
+    case Task::ctr: return "ctr";
   }
   return "?";
 }

@@ -49,7 +49,7 @@ std::vector<double> ranks_of(std::span<const double> values) {
   return ranks;
 }
 
-double score_of(const data::Dataset& dataset, std::int64_t row) {
+double score_of(const data::TextDataset& dataset, std::int64_t row) {
   const std::string& text = dataset.labels()[static_cast<std::size_t>(dataset.label(row))];
   const std::optional<double> score = parse_real(text);
   if (!score) fail_input("[data] {}: row {}: the score '{}' is not a number", dataset.files().front(), row + 1, text);
@@ -91,7 +91,7 @@ std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Token
   return vectors;
 }
 
-Similarity evaluate_similarity(Engine& engine, const data::Dataset& dataset,
+Similarity evaluate_similarity(Engine& engine, const data::TextDataset& dataset,
                                const std::shared_ptr<const data::Tokenizer>& tokenizer, const EmbeddingOptions& options,
                                std::vector<double>* cosines) {
   std::vector<std::string> texts;

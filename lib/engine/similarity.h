@@ -33,7 +33,7 @@ struct Similarity {
 
 // `dataset`: task embed, two texts per row; the label is a number (larger: more similar). Throws InputError if a score
 // is not a number.
-Similarity evaluate_similarity(Engine& engine, const data::Dataset& dataset,
+Similarity evaluate_similarity(Engine& engine, const data::TextDataset& dataset,
                                const std::shared_ptr<const data::Tokenizer>& tokenizer, const EmbeddingOptions& options,
                                std::vector<double>* cosines = nullptr);
 

@@ -6,90 +6,12 @@
 #include "lib/core/error.h"
 #include "lib/core/options/suggest.h"
 #include "lib/core/terminal/log.h"
+#include "lib/data/files/fields.h"
 #include "lib/io/json.h"
 #include "lib/io/json_events.h"
 
 namespace comera::data {
 namespace {
-
-// The fields of one row.
-class Fields {
- public:
-  void clear() {
-    text_.clear();
-    ends_.clear();
-  }
-  void append(std::string_view part) { text_ += part; }
-  void end_field(const LineReader& lines) {
-    if (ends_.size() == RowReader::most_columns)
-      fail_input("[data] {}: line {}: has more than {} columns", lines.path(), lines.line(), RowReader::most_columns);
-    ends_.push_back(text_.size());
-  }
-
-  std::size_t count() const { return ends_.size(); }
-  std::size_t bytes() const { return text_.size(); }
-  std::string_view operator[](std::size_t i) const {
-    const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
-    return std::string_view(text_).substr(begin, ends_[i] - begin);
-  }
-
- private:
-  std::string text_;  // the fields one after another, without quotes
-  std::vector<std::size_t> ends_;
-};
-
-// Splits one row of a CSV, line by line, until it is complete.
-class CsvSplitter {
- public:
-  // Returns false if the row continues in the next line.
-  bool take(std::string_view line, const LineReader& lines, Fields& fields) {
-    for (std::size_t at = 0; at < line.size();)
-      at = state_ == State::quoted ? quoted(line, at, fields) : outside(line, at, lines, fields);
-    if (state_ == State::quoted) {
-      fields.append(lines.line_end());
-      return false;
-    }
-    fields.end_field(lines);
-    state_ = State::start;
-    return true;
-  }
-
- private:
-  enum class State : std::uint8_t { start, plain, quoted, closed };
-
-  std::size_t quoted(std::string_view line, std::size_t at, Fields& fields) {
-    const std::size_t end = std::min(line.find('"', at), line.size());
-    fields.append(line.substr(at, end - at));
-    if (end == line.size()) return end;
-    const bool doubled = line.substr(end + 1).starts_with('"');
-    if (doubled) fields.append("\"");
-    if (!doubled) state_ = State::closed;
-    return end + 1 + doubled;
-  }
-
-  std::size_t outside(std::string_view line, std::size_t at, const LineReader& lines, Fields& fields) {
-    if (line[at] == '"' && state_ == State::start) return state_ = State::quoted, at + 1;
-    const std::size_t end = std::min(line.find_first_of(",\"", at), line.size());
-    if (end < line.size() && line[end] == '"')
-      fail_input(
-          "[data] {}: line {}: byte {} is a quote inside a field that does not begin with one; put the whole field in "
-          "quotes and double the quote",
-          lines.path(), lines.line(), end + 1);
-    if (end > at && state_ == State::closed)
-      fail_input(
-          "[data] {}: line {}: byte {} stands behind the quote that ends a field, where a comma must be; double a "
-          "quote that belongs to the text",
-          lines.path(), lines.line(), at + 1);
-    fields.append(line.substr(at, end - at));
-    state_ = State::plain;
-    if (end == line.size()) return end;
-    fields.end_field(lines);
-    state_ = State::start;
-    return end + 1;
-  }
-
-  State state_ = State::start;
-};
 
 class NamedColumns : public RowReader {
  protected:
@@ -117,18 +39,8 @@ class NamedColumns : public RowReader {
  private:
   void header(const std::string& file) {
     for (std::size_t i = 0; i < fields_.count(); ++i) names_.emplace_back(fields_[i]);
-    for (std::size_t i = 0; i < columns_.text.size(); ++i) text_[i] = find(columns_.text[i], file);
-    if (!columns_.label.empty()) label_ = find(columns_.label, file);
-  }
-  std::size_t find(const std::string& column, const std::string& file) const {
-    const auto found = std::find(names_.begin(), names_.end(), column);
-    if (found == names_.end())
-      fail_input("[data] {}: has no column '{}'; the columns are {}{}", file, printable(column), quoted_list(names_),
-                 did_you_mean(column, names_));
-    if (std::find(found + 1, names_.end(), column) != names_.end())
-      fail_input("[data] {}: has two columns '{}'; the columns are {}; give each its own name", file, printable(column),
-                 quoted_list(names_));
-    return static_cast<std::size_t>(found - names_.begin());
+    for (std::size_t i = 0; i < columns_.text.size(); ++i) text_[i] = column_of(columns_.text[i], names_, file);
+    if (!columns_.label.empty()) label_ = column_of(columns_.label, names_, file);
   }
 
   std::vector<std::string> names_;
@@ -140,16 +52,7 @@ class TsvReader final : public NamedColumns {
   explicit TsvReader(const Columns& columns) : NamedColumns(columns) {}
 
  private:
-  void split(std::string_view line, LineReader& lines) override {
-    fields_.clear();
-    for (std::size_t begin = 0;;) {
-      const std::size_t end = line.find('\t', begin);
-      fields_.append(line.substr(begin, end - begin));
-      fields_.end_field(lines);
-      if (end == std::string_view::npos) return;
-      begin = end + 1;
-    }
-  }
+  void split(std::string_view line, LineReader& lines) override { split_tsv(line, lines, fields_); }
   const char* separator_advice() const override { return "write one tab between columns and none inside them"; }
 };
 
@@ -158,18 +61,7 @@ class CsvReader final : public NamedColumns {
   explicit CsvReader(const Columns& columns) : NamedColumns(columns) {}
 
  private:
-  void split(std::string_view line, LineReader& lines) override {
-    const std::int64_t first = lines.line();
-    CsvSplitter splitter;
-    fields_.clear();
-    while (!splitter.take(line, lines, fields_)) {
-      if (fields_.bytes() > longest)
-        fail_input("[data] {}: line {}: a row begins here that is longer than {} MiB; is a quote not closed?",
-                   lines.path(), first, longest >> 20);
-      if (!lines.next(line))
-        fail_input("[data] {}: line {}: a row begins here whose last quote is not closed", lines.path(), first);
-    }
-  }
+  void split(std::string_view line, LineReader& lines) override { split_csv(line, lines, fields_); }
   const char* separator_advice() const override { return "put a field that holds a comma in quotes"; }
 };
 

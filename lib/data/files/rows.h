@@ -36,7 +36,6 @@ class RowReader {
  public:
   static constexpr std::size_t longest = LineReader::longest;  // of a row
   static constexpr int deepest_json = 64;
-  static constexpr std::size_t most_columns = 1 << 16;
 
   // Reads the first line if it names the columns.
   static std::unique_ptr<RowReader> open(LineReader& lines, Format format, const Columns& columns);
