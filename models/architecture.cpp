@@ -10,6 +10,8 @@
 #include "models/config_reader.h"
 #include "models/decoder/decoder.h"
 #include "models/decoder/decoder_config.h"
+#include "models/dlrm/dlrm.h"
+#include "models/dlrm/dlrm_config.h"
 #include "models/encoder/encoder.h"
 #include "models/encoder/encoder_config.h"
 #include "models/forms.h"
@@ -20,6 +22,7 @@ namespace {
 
 std::unique_ptr<layers::Model> make(const EncoderSpec& spec, DType dtype) { return make_encoder(spec, dtype); }
 std::unique_ptr<layers::Model> make(const DecoderSpec& spec, DType dtype) { return make_decoder(spec, dtype); }
+std::unique_ptr<layers::Model> make(const DlrmSpec& spec, DType dtype) { return make_dlrm(spec, dtype); }
 
 }  // namespace
 
@@ -70,7 +73,9 @@ layers::ModelFactory factory_of(ModelSpec spec, DType dtype) {
   };
 }
 
-bool is_known_type(const std::string& model_type) { return is_encoder_type(model_type) || is_decoder_type(model_type); }
+bool is_known_type(const std::string& model_type) {
+  return is_encoder_type(model_type) || is_decoder_type(model_type) || model_type == dlrm_type;
+}
 
 ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names) {
   const io::Json config = io::parse_json(text, name);
@@ -79,8 +84,9 @@ ModelSpec parse_config_json(const std::string& text, const std::string& name, co
   const std::string type = reader.text("model_type", "");
   if (is_encoder_type(type)) return parse_encoder_config(reader, names);
   if (is_decoder_type(type)) return parse_decoder_config(reader, names);
-  fail_input("{}: model_type is '{}'; supported here are {} and {}", name, printable(type), encoder_types,
-             decoder_types);
+  if (type == dlrm_type) return parse_dlrm_config(reader);
+  fail_input("{}: model_type is '{}'; supported here are {}, {} and {}", name, printable(type), encoder_types,
+             decoder_types, dlrm_type);
 }
 
 ModelSpec spec_from_folder(const std::string& folder) {

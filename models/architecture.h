@@ -5,11 +5,12 @@
 #include <variant>
 
 #include "models/decoder/decoder_spec.h"
+#include "models/dlrm/dlrm_spec.h"
 #include "models/encoder/encoder_spec.h"
 
 namespace comera::models {
 
-using ModelSpec = std::variant<EncoderSpec, DecoderSpec>;
+using ModelSpec = std::variant<EncoderSpec, DecoderSpec, DlrmSpec>;
 
 // The part that all architectures share. The reference is valid as long as `spec`.
 const Spec& common(const ModelSpec& spec);

@@ -51,7 +51,8 @@ void require_fit(const tt::Sizes& modes, const WeightSite& site) {
 
 Choice choose(const WeightSite& site, const FormRules& rules, std::vector<bool>& layer_used,
               std::vector<bool>& modes_used) {
-  Choice choice{rules.form, site.table ? rules.embedding_rank : rules.rank, {}};
+  const bool small = site.table ? site.rows < rules.least_rows : site.rows * site.columns < rules.least_entries;
+  Choice choice{small ? Form::dense : rules.form, site.table ? rules.embedding_rank : rules.rank, {}};
   for (std::size_t i = 0; i < rules.modes.size(); ++i)
     if (fits(rules.modes[i], site) && (rules.modes[i].size() > 2 || rules.form == Form::lowrank))
       choice.modes = rules.modes[i], modes_used[i] = true;

@@ -25,6 +25,8 @@ struct FormRules {
   kernels::Activation between = kernels::Activation::none;  // of low-rank linear weights
   std::vector<std::vector<std::int64_t>> modes;             // each entry applies to every weight of its size
   std::vector<LayerRule> layers;                            // the last match wins
+  // Smaller weights stay dense unless a rule of `layers` gives them a form.
+  std::int64_t least_rows = 0, least_entries = 0;  // of tables; of linear weights
 };
 
 // Parses "glob=rank:16", "glob=form:dense", "glob=rank:8;modes:12x8x8|8x8x12".

@@ -57,6 +57,10 @@ BlockParts parts_of(Builder& builder, const EncoderSpec& spec, std::int64_t numb
   return parts;
 }
 
+BlockParts parts_of(Builder&, const DlrmSpec&, std::int64_t) {
+  fail_input("[model] a DLRM has no blocks of attention that could be trained alone; leave out --refine");
+}
+
 class LoneBlock final : public layers::Model {
  public:
   LoneBlock(const ModelSpec& spec, std::int64_t number, DType dtype)

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "lib/core/error.h"
+#include "lib/core/units.h"
 #include "lib/tt/modes.h"
 #include "models/forms.h"
 #include "models/presets.h"
@@ -54,6 +55,21 @@ void take_sizes(const OptionValues& values, DecoderSpec& spec) {
   if (values.has("head")) spec.tied = values.text("head") == "tied";
 }
 
+std::vector<std::int64_t> widths_of(const OptionValues& values, const char* name) {
+  std::vector<std::int64_t> widths;
+  for (const std::string& text : values.list(name)) {
+    const std::optional<std::int64_t> width = parse_integer(text);
+    if (!width) fail_input("[model] --{} {}: a width must be a whole number, as in 512,256", name, text);
+    widths.push_back(*width);
+  }
+  return widths;
+}
+
+void take_sizes(const OptionValues& values, DlrmSpec& spec) {
+  if (!values.list("bottom-mlp").empty()) spec.bottom = widths_of(values, "bottom-mlp");
+  if (!values.list("top-mlp").empty()) spec.top = widths_of(values, "top-mlp");
+}
+
 void take_common(const OptionValues& values, Spec& spec) {
   take(values, "layers", spec.layers);
   take(values, "hidden", spec.hidden);
@@ -67,6 +83,7 @@ void take_common(const OptionValues& values, Spec& spec) {
 
 void take_facts(const DataFacts& facts, Spec& spec) {
   spec.task = facts.task;
+  if (spec.task == Task::ctr) return;
   if (facts.vocabulary) spec.vocabulary = *facts.vocabulary;
   if (facts.pad) spec.pad = *facts.pad;
   if (!facts.labels.empty()) spec.labels = facts.labels;
@@ -79,6 +96,9 @@ void take_facts(const DataFacts& facts, Spec& spec) {
 }
 
 void take_pieces(const DataFacts&, EncoderSpec&) {}
+void take_pieces(const DataFacts& facts, DlrmSpec& spec) {
+  if (facts.features) spec.inputs = facts.features->schema();
+}
 void take_pieces(const DataFacts& facts, DecoderSpec& spec) {
   if (facts.begin) spec.begin = *facts.begin;
   if (facts.end) spec.end = {*facts.end};
@@ -92,6 +112,9 @@ FormRules rules_from(const OptionValues& values, const Preset& preset) {
   rules.rank = values.has("rank") ? values.integer("rank") : preset.rank;
   rules.embedding_rank = values.has("embedding-rank") ? values.integer("embedding-rank") : preset.embedding_rank;
   if (values.text("between") != "none") rules.between = layers::activation_named(values.text("between"));
+  rules.least_rows = preset.least_rows, rules.least_entries = preset.least_entries;
+  if (values.has("tt-rows")) rules.least_rows = values.integer("tt-rows");
+  if (values.has("tt-entries")) rules.least_entries = values.integer("tt-entries");
   rules.order = static_cast<int>(values.integer("order"));
   rules.embedding_order = static_cast<int>(values.integer("embedding-order"));
   for (const std::string& text : values.list("modes")) rules.modes.push_back(tt::parse_modes(text));
@@ -136,6 +159,16 @@ std::vector<Option> form_options() {
                             .type = OptionType::list,
                             .help = "modes for every weight of that size: in modes, then out modes",
                             .metavar = "12x8x8|8x8x12"},
+                           {.name = "tt-rows",
+                            .type = OptionType::integer,
+                            .help = "tables with fewer rows stay dense",
+                            .minimum = 0,
+                            .default_words = preset_words},
+                           {.name = "tt-entries",
+                            .type = OptionType::integer,
+                            .help = "linear weights with fewer entries stay dense",
+                            .minimum = 0,
+                            .default_words = preset_words},
                            {.name = "layer",
                             .type = OptionType::list,
                             .help = "exception for weights by name: rank:, form:, modes:, separated by ';'",
@@ -145,12 +178,22 @@ std::vector<Option> form_options() {
 
 std::vector<Option> size_options() {
   return {size_option("layers", "number of blocks"),
-          size_option("hidden", "width of the model"),
+          size_option("hidden", "width of the model; dlrm: of its tables"),
           size_option("heads", "attention heads"),
           size_option("key-heads", "heads of keys and values (decoders)"),
           size_option("intermediate", "width of the feed-forward layer"),
           size_option("positions", "longest sequence"),
           size_option("token-types", "token types; 0 for none", 0),
+          {.name = "bottom-mlp",
+           .type = OptionType::list,
+           .help = "widths of the hidden layers between the numbers and the vectors (dlrm)",
+           .metavar = "N,...",
+           .default_words = preset_words},
+          {.name = "top-mlp",
+           .type = OptionType::list,
+           .help = "widths of the hidden layers between the interactions and the logit (dlrm)",
+           .metavar = "N,...",
+           .default_words = preset_words},
           probability_option("dropout", "dropout of embeddings, residual branches, attention and head"),
           probability_option("attention-dropout", "dropout of attention probabilities alone"),
           {.name = "norm-epsilon",

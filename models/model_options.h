@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "lib/core/options/options.h"
+#include "lib/data/clicks/feature_map.h"
 #include "models/architecture.h"
 
 namespace comera::models {
@@ -17,6 +18,7 @@ struct DataFacts {
   std::optional<std::int64_t> vocabulary, pad, begin, end;
   std::vector<std::string> labels;
   std::int64_t max_length = 0;  // 0: unknown
+  std::shared_ptr<const data::FeatureMap> features;  // ctr
 };
 
 // InputError if options contradict each other or the model's sizes.

@@ -65,8 +65,32 @@ std::vector<Preset> galore_presets() {
           {"llama-1b", "24 decoders, 2048 wide", llama(24, 2048, 32, 5461), 128, 128}};
 }
 
+// The different categories of the columns in the Criteo Kaggle data, 33,762,577 in all.
+constexpr std::int64_t kaggle_rows[] = {1460, 583,   10131227, 2202608, 305,    24,     12517, 633,     3,
+                                        93145, 5683, 8351593,  3194,    27,     14992,  5461306, 10,    5652,
+                                        2173, 4,     7046547,  18,      15,     286181, 105,   142572};
+
+// `most`: the limit of a table's rows, as --hash-rows sets it.
+DlrmSpec dlrm(std::int64_t width, std::int64_t most, std::vector<std::int64_t> bottom, std::vector<std::int64_t> top) {
+  DlrmSpec spec;
+  spec.hidden = width;
+  spec.inputs = data::criteo_schema();
+  for (std::size_t i = 0; i < spec.inputs.categories.size(); ++i)
+    spec.inputs.categories[i].rows = std::min(most, kaggle_rows[i]);
+  spec.bottom = std::move(bottom), spec.top = std::move(top);
+  return spec;
+}
+
+// The layers of Meta's script for Criteo Kaggle, with tables of width 32: 4.0 GiB, the size of CoMERA's experiment.
+std::vector<Preset> dlrm_presets() {
+  return {{"dlrm-kaggle", "Meta's DLRM for Criteo Kaggle, tables 32 wide",
+           dlrm(32, data::most_rows, {512, 256, 64}, {512, 256}), 32, 32, 20000, 65536},
+          {"dlrm-small", "DLRM with tables 16 wide, for a CPU", dlrm(16, 10000, {64}, {128, 64}), 16, 16, 1000, 65536}};
+}
+
 std::vector<Preset> all_presets() {
   std::vector<Preset> all{mnli_6enc(), encoder_small(), llama_6m()};
+  for (Preset& preset : dlrm_presets()) all.push_back(std::move(preset));
   for (Preset& preset : galore_presets()) all.push_back(std::move(preset));
   return all;
 }

@@ -7,6 +7,7 @@
 #include "lib/core/files/outputs.h"
 #include "lib/io/json_file.h"
 #include "models/model_options.h"
+#include "tools/clicks.h"
 #include "tools/fitting.h"
 #include "tools/regression.h"
 #include "tools/stored_model.h"
@@ -18,10 +19,12 @@ void require(const OptionValues& values, const char* name, const char* what) {
   if (!values.has(name)) fail_input("[{}] --{} is missing: {}", values.table().verb(), name, what);
 }
 
-models::DataFacts facts_of(const OptionValues& values, const data::Tokenizer* tokenizer) {
+models::DataFacts facts_of(const OptionValues& values, const RunSetup& setup) {
   models::DataFacts facts;
   facts.task = train::task_of(values);
   facts.max_length = values.integer("seq");
+  facts.features = setup.features;
+  const data::Tokenizer* tokenizer = setup.tokenizer.get();
   if (tokenizer) {
     facts.vocabulary = tokenizer->vocab_size();
     if (tokenizer->specials().pad >= 0) facts.pad = tokenizer->specials().pad;
@@ -32,7 +35,8 @@ models::DataFacts facts_of(const OptionValues& values, const data::Tokenizer* to
 }
 
 train::RecipeHashes hashes_of(const RunSetup& setup) {
-  return {setup.data->hash(), setup.dev ? setup.dev->hash() : "", setup.tokenizer->hash()};
+  return {setup.data->hash(), setup.dev ? setup.dev->hash() : "",
+          setup.features ? setup.features->hash() : setup.tokenizer->hash()};
 }
 
 void check_hashes(const OptionValues& values, const RunSetup& setup) {
@@ -98,17 +102,19 @@ void settle_folder(OptionValues& values, RunSetup& setup) {
 void open_data(const OptionValues& values, RunSetup& setup, const std::string& tokenizer_folder,
                const std::vector<std::string>& labels) {
   require(values, "data", "name the files to learn from");
+  if (train::task_of(values) == data::Task::ctr) return open_clicks(values, setup);
   setup.tokenizer = open_tokenizer(values, tokenizer_folder);
   data::DataSpec spec = train::data_spec(values, values.list("data"));
   spec.chat = open_chat(values, *setup.tokenizer);
-  setup.data = data::Dataset::open(spec, setup.tokenizer, labels);
-  if (setup.data->spec().task == data::Task::classify) tell_whole_numbers(values, setup.data->labels());
-  if (setup.data->spec().task == data::Task::regression) setup.scores = moments_to_learn(values, *setup.data);
+  const auto data = data::Dataset::open(spec, setup.tokenizer, labels);
+  setup.data = data;
+  if (data->spec().task == data::Task::classify) tell_whole_numbers(values, data->labels());
+  if (data->spec().task == data::Task::regression) setup.scores = moments_to_learn(values, *data);
   if (values.list("dev").empty()) return;
   data::DataSpec dev = train::data_spec(values, values.list("dev"));
   dev.chat = spec.chat;
   dev.text_asked = false;  // --text was checked against --data only
-  setup.dev = data::Dataset::open(dev, setup.tokenizer, setup.data->labels());
+  setup.dev = data::Dataset::open(dev, setup.tokenizer, data->labels());
 }
 
 namespace {
@@ -152,7 +158,7 @@ void finish_setup(const OptionValues& values, RunSetup& setup) {
 RunSetup set_up_run(OptionValues& values, const std::function<void(OptionValues&)>& settle) {
   RunSetup setup = begin_setup(values);
   open_data(values, setup, "", {});
-  models::DataFacts facts = facts_of(values, setup.tokenizer.get());
+  models::DataFacts facts = facts_of(values, setup);
   facts.labels = setup.data->labels();
   settle_model(values, setup, facts, settle);
   if (facts.task == data::Task::regression)
@@ -166,11 +172,17 @@ RunSetup set_up_run(OptionValues& values, const std::function<void(OptionValues&
 RunSetup setup_without_data(OptionValues& values, const std::function<void(OptionValues&)>& settle) {
   RunSetup setup;
   setup.options = train::train_options(values);
-  const auto tokenizer = values.has("tokenizer") ? open_tokenizer(values, "") : nullptr;
-  settle_model(values, setup, facts_of(values, tokenizer.get()), settle);
+  const bool clicks = setup.options.task == data::Task::ctr;
+  if (clicks && !values.list("data").empty()) open_clicks(values, setup);
+  if (!clicks && values.has("tokenizer")) setup.tokenizer = open_tokenizer(values, "");
+  settle_model(values, setup, facts_of(values, setup), settle);
+  if (clicks) {
+    if (!setup.features) setup.assumed.emplace_back("tables", "those of Criteo");
+    return setup;
+  }
   const models::Spec& spec = models::common(setup.spec);
   if (!values.given("task")) setup.assumed.emplace_back("task", values.text("task"));
-  if (!tokenizer) setup.assumed.emplace_back("vocabulary", fmt::format("{}", spec.vocabulary));
+  if (!setup.tokenizer) setup.assumed.emplace_back("vocabulary", fmt::format("{}", spec.vocabulary));
   if (!values.given("seq")) setup.assumed.emplace_back("seq", values.canonical("seq"));
   if (setup.options.task == data::Task::classify)
     setup.assumed.emplace_back("labels", fmt::format("{}", spec.labels.size()));

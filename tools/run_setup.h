@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/data/clicks/feature_map.h"
 #include "lib/data/label_kind.h"
 #include "lib/report/run/run_report.h"
 #include "lib/train/fit/fit.h"
@@ -22,7 +23,8 @@ struct RunSetup {
   OpenMachine open;
   // For open.machine, from the recipe and from measurements; null if nothing is run.
   std::unique_ptr<tuning::PathChoices> paths;
-  std::shared_ptr<const data::Tokenizer> tokenizer;
+  std::shared_ptr<const data::Tokenizer> tokenizer;    // null: the inputs are no text
+  std::shared_ptr<const data::FeatureMap> features;    // ctr
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
   data::ScoreMoments scores;                       // regression: moments of the labels of `data`
   models::ModelSpec spec;

@@ -139,9 +139,13 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   stored.folder = folder;
   stored.spec = models::spec_from_folder(folder);
   models::run_on_grids(stored.spec);
-  stored.tokenizer = open_tokenizer(values, folder);
-  settle_length(values, stored.spec);
-  check_lengths(values, stored.spec, *stored.tokenizer);
+  if (const auto* dlrm = std::get_if<models::DlrmSpec>(&stored.spec)) {
+    stored.features = data::FeatureMap::load(dlrm->inputs, folder);
+  } else {
+    stored.tokenizer = open_tokenizer(values, folder);
+    settle_length(values, stored.spec);
+    check_lengths(values, stored.spec, *stored.tokenizer);
+  }
   stored.open = open_machine(values, values.text("dtype"));
   const plan::Machine& machine = stored.open.machine;
   stored.engine = std::make_unique<engine::Engine>(machine, models::factory_of(stored.spec, machine.dtype),

@@ -1,6 +1,7 @@
 // Opens a model folder for evaluation.
 #pragma once
 
+#include "lib/data/clicks/feature_map.h"
 #include "lib/engine/engine.h"
 #include "models/architecture.h"
 #include "tools/machine.h"
@@ -12,7 +13,8 @@ struct StoredModel {
   OpenMachine open;
   models::ModelSpec spec;
   std::unique_ptr<engine::Engine> engine;
-  std::shared_ptr<const data::Tokenizer> tokenizer;
+  std::shared_ptr<const data::Tokenizer> tokenizer;  // null: a model of clicks
+  std::shared_ptr<const data::FeatureMap> features;  // of a model of clicks
 };
 
 // Options of pretrain that describe data, for verbs that only read it: --text, --data-format, --label, --tokenizer,

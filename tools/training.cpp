@@ -48,11 +48,14 @@ std::string evaluation_line(data::Task task, std::int64_t step, const engine::Ev
       predicts_words(task) ? fmt::format("  dev perplexity {:.4g}", std::exp(evaluation.loss)) : "";
   const std::string accuracy =
       engine::has_accuracy(task) ? fmt::format("  dev accuracy {:.2f} %", 100 * evaluation.accuracy) : "";
+  const std::string clicks = evaluation.clicks.count > 0 ? fmt::format("  dev AUC {:.4f}  NCE {:.4f}",
+                                                                       evaluation.clicks.auc, evaluation.clicks.nce)
+                                                         : "";
   const engine::ScoreMetrics& scores = evaluation.scores;
   const std::string near = scores.count > 0 ? fmt::format("  dev Pearson {:.4f}  Spearman {:.4f}  RMSE {:.4g}",
                                                           scores.pearson, scores.spearman, scores.rmse())
                                             : "";
-  return fmt::format("step {}  dev loss {:.4g}{}{}{}{}", step, evaluation.loss, perplexity, accuracy, near,
+  return fmt::format("step {}  dev loss {:.4g}{}{}{}{}{}", step, evaluation.loss, perplexity, accuracy, near, clicks,
                      best ? "  best so far" : "");
 }
 

@@ -49,6 +49,18 @@ void add_numbers(const data::Batch& batch, const Scores& scores, std::int64_t fi
   }
 }
 
+void add_clicks(const data::Batch& batch, const Scores& scores, std::int64_t first_row, ClickScores& clicks,
+                const std::function<void(const Prediction&)>& each) {
+  const auto labels = batch["labels"].as<const std::int32_t>();
+  for (std::size_t b = 0; b < labels.size(); ++b) {
+    const double logit = scores.logits[b];
+    if (labels[b] >= 0)
+      clicks.logits.push_back(static_cast<float>(logit)), clicks.labels.push_back(labels[b] == 1 ? 1 : 0);
+    if (each)
+      each({first_row + static_cast<std::int64_t>(b), labels[b], logit > 0 ? 1 : 0, 1 / (1 + std::exp(-logit))});
+  }
+}
+
 }  // namespace
 
 void check_answer(const Scores& scores) {
@@ -79,6 +91,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   Evaluation result;
   result.task = dataset->spec().task;
   Numbers numbers;
+  ClickScores clicks;
   const std::size_t classes = classify ? dataset->labels().size() : 0;
   result.confusion.assign(classes, std::vector<std::int64_t>(classes));
   double loss = 0, correct = 0;
@@ -94,6 +107,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
     result.counted += unlabelled ? batch.sequences : batch.counted;
     if (classify) add_classified(batch, scores, row, result, each);
     if (result.task == data::Task::regression) add_numbers(batch, scores, row, numbers, each);
+    if (result.task == data::Task::ctr) add_clicks(batch, scores, row, clicks, each);
     if (each && predicts_words(result.task)) each({.row = row, .tokens = batch.counted, .loss = scores.loss});
     if (task) task->done(loader->reach().done);
   }
@@ -101,6 +115,8 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   result.loss = loss / counted;
   result.accuracy = correct / counted;
   result.scores = score_metrics(numbers.predicted, numbers.known);
+  result.clicks = click_metrics(clicks);
+  if (options.bootstrap > 0) add_bootstrap_errors(clicks, options.bootstrap, options.seed, result.clicks);
   result.seconds = wall_seconds() - start;
   return result;
 }

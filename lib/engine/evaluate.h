@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/data/loader.h"
+#include "lib/engine/click_metrics.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/score_metrics.h"
 
@@ -23,6 +24,7 @@ struct Evaluation {
   std::int64_t counted = 0;
   std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
   ScoreMetrics scores;                               // regression: over the examples with a known number
+  ClickMetrics clicks;                               // ctr
   double seconds = 0;
 };
 
@@ -31,7 +33,7 @@ struct Prediction {
   std::int64_t row = 0;     // in the order of the data
   std::int32_t label = -1;  // -1: not known
   std::int32_t predicted = 0;
-  double probability = 0;   // of `predicted`
+  double probability = 0;   // of `predicted`; ctr: of a click
   double score = 0;         // regression: the predicted number
   double known = NAN;       // regression: the right number if it is known
   std::int64_t tokens = 0;  // mlm, clm: predicted tokens
@@ -47,6 +49,7 @@ struct EvaluationOptions {
   // Adds the targets of a teacher to every batch. The loss against the teacher is then part of the loss.
   std::function<void(data::Batch&)> teach = {};
   bool require_finite = true;       // see check_answer()
+  int bootstrap = 0;                // ctr: draws for the errors of the metrics
   std::string task = "evaluating";  // name on the live line; "": no live line
 };
 

@@ -201,6 +201,7 @@ std::vector<double> graph_answers(const Reading& reading) {
       values.insert(values.end(), hidden.begin(), hidden.end());
       return values;
     }
+    case Task::ctr: break;  // has no graph
   }
   COMERA_CHECK(false);
 }
@@ -217,6 +218,7 @@ std::vector<double> model_answers(const models::Spec& spec, engine::Engine& engi
     case Task::mlm: return model_probabilities(spec, engine, tokens);
     case Task::embed: return model_embeddings(spec, engine, tokens);
     case Task::clm: return model_logits(engine, tokens);
+    case Task::ctr: break;
   }
   COMERA_CHECK(false);
 }

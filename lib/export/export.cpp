@@ -27,6 +27,10 @@ void build_model(GraphBuild& build, const models::DecoderSpec& spec, const Expor
   build_decoder(build, spec, options.with_past);
 }
 
+void build_model(GraphBuild&, const models::DlrmSpec&, const ExportOptions&) {
+  fail_input("[export] a model of clicks is not written as ONNX; use --to safetensors");
+}
+
 std::int64_t types_of(const models::ModelSpec& spec) {
   const auto* encoder = std::get_if<models::EncoderSpec>(&spec);
   return encoder ? encoder->types : 0;

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 
 #include "lib/core/files/regular_file.h"
@@ -21,6 +22,11 @@ io::Json memory_json(const engine::MemoryTable& table) {
     json[plan::name_of(static_cast<plan::Category>(category))] = table.bytes[category];
   json["peak"] = table.peak;
   return json;
+}
+
+// JSON has no NaN.
+nlohmann::ordered_json finite_or_null(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
 }  // namespace
@@ -106,6 +112,8 @@ void Metrics::evaluation(std::int64_t step, double seconds, const Evaluation& ev
   if (evaluation.scores.count > 0)
     dev["rmse"] = evaluation.scores.rmse(), dev["pearson"] = evaluation.scores.pearson,
     dev["spearman"] = evaluation.scores.spearman;
+  if (evaluation.clicks.count > 0)
+    dev["auc"] = finite_or_null(evaluation.clicks.auc), dev["nce"] = finite_or_null(evaluation.clicks.nce);
   dev["counted"] = evaluation.counted;
   dev["seconds"] = evaluation.seconds;
   add_sizes(line, engine);

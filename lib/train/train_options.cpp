@@ -168,9 +168,9 @@ Option data_format_option(const char* group) {
 std::vector<Option> data_options() {
   const char* g = "Data";
   std::vector<Option> rows = {
-      choice(g, "task", "classify", {"classify", "regression", "mlm", "clm", "embed"},
-             "training objective: labels of texts, numbers of texts, masked tokens, the next token (decoders), or "
-             "embeddings (from a teacher)"),
+      choice(g, "task", "classify", {"classify", "regression", "mlm", "clm", "embed", "ctr"},
+             "training objective: labels of texts, numbers of texts, masked tokens, the next token (decoders), "
+             "embeddings (from a teacher), or clicks (dlrm)"),
       also(row(g, "data", OptionType::list, "",
                "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed"),
            {"train", "train-data", "train-file", "dataset", "input", "corpus"}),
@@ -183,6 +183,10 @@ std::vector<Option> data_options() {
            {"target-column", "label-column"}),
       chat_option(g),
       data_format_option(g),
+      row(g, "schema", OptionType::path, "",
+          "JSON file that names label, numbers and categories of click data, or criteo (ctr; libFM files need none)"),
+      count(g, "min-count", "", 1, "categories that are rarer in the training data share row 0 of their table (ctr)"),
+      count(g, "hash-rows", "", 1, "tables of more rows get so many rows, which categories share by hashing (ctr)"),
       also(row(g, "tokenizer", OptionType::path, "",
                "tokenizer.json, vocab.txt, a SentencePiece .model, or a folder with one"),
            {"vocab", "vocabulary", "tokenizer-name"}),
@@ -202,7 +206,8 @@ std::vector<Option> data_options() {
     if (option.name == "data" || option.name == "dev") option.metavar = "FILE,...", option.files = FileUse::read;
     if (option.name == "text") option.metavar = "NAME,...", option.default_words = "text";
     if (option.name == "label") option.metavar = "NAME";
-    if (option.name == "tokenizer") option.metavar = "FILE";
+    if (option.name == "tokenizer" || option.name == "schema") option.metavar = "FILE";
+    if (option.name == "min-count" || option.name == "hash-rows") option.default_words = "the schema's";
   }
   return rows;
 }
@@ -304,7 +309,8 @@ std::vector<Option> run_options() {
 }
 
 data::Task task_of(const OptionValues& values) {
-  for (const data::Task task : {data::Task::mlm, data::Task::clm, data::Task::embed, data::Task::regression})
+  for (const data::Task task :
+       {data::Task::mlm, data::Task::clm, data::Task::embed, data::Task::regression, data::Task::ctr})
     if (values.text("task") == data::name_of(task)) return task;
   return data::Task::classify;
 }
@@ -329,6 +335,9 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
   if (data::learns_labels(spec.task) && !unlabelled) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
   spec.ends = values.flag("document-end");
+  if (values.has("schema")) spec.schema = values.text("schema");
+  if (values.has("min-count")) spec.min_count = values.integer("min-count");
+  if (values.has("hash-rows")) spec.hash_rows = values.integer("hash-rows");
   return spec;
 }
 
@@ -339,7 +348,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.task = task_of(values);
   options.batch = values.integer("batch");
   options.accumulate = values.integer("accumulate");
-  options.length = values.integer("seq");
+  options.length = options.task == data::Task::ctr ? 1 : values.integer("seq");
   options.mask_probability = values.real("mask-probability");
   options.seed = static_cast<std::uint64_t>(values.integer("seed"));
   options.threads = static_cast<int>(values.integer("reader-threads"));

@@ -142,7 +142,7 @@ void Trainer::create_folder() {
   const bool fresh = state_.step == 0;
   folder_.create(saved_recipe_ = recipe(), [&](const Folder& folder) {
     if (!fresh) return;
-    inputs_.data->tokenizer().save(folder);
+    inputs_.data->save(folder);
     if (inputs_.side_files) inputs_.side_files(folder);
   });
 }
@@ -372,6 +372,7 @@ void Trainer::evaluate_now() {
     state_.best_loss = last_.loss;
     state_.best_accuracy = last_.accuracy;
     state_.best_scores = last_.scores;
+    best_clicks_ = last_.clicks;
   }
   state_.evaluations_without_gain = better || !counts ? 0 : state_.evaluations_without_gain + 1;
   last_evaluation_ = seconds();
@@ -459,6 +460,7 @@ RunResult Trainer::run() {
   result.best_loss = state_.best_loss;
   result.best_accuracy = state_.best_accuracy;
   result.best_scores = state_.best_scores;
+  result.best_clicks = best_clicks_;
   result.memory = memory_table();
   result.planned_peak =
       planned_peak_ + engine_->driver_bytes() + (inputs_.teacher ? inputs_.teacher->driver_bytes() : 0);

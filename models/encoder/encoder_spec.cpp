@@ -109,6 +109,7 @@ EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std:
 
 void check(const EncoderSpec& spec) {
   check_common(spec);
+  if (spec.task == Task::ctr) fail_input("[model] an encoder reads text; use --model dlrm-small for --task ctr");
   if (spec.task == Task::clm)
     fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; use --model llama-6m");
   if (spec.pre_norm && spec.family != EncoderFamily::bert)

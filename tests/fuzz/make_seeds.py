@@ -238,6 +238,11 @@ SEEDS = {
                   b"*query=form:tt;modes:4x4|32;rank:8;gauge:off",
                   json.dumps({"comera_plan": 1, "layers": [{**PLANS[0], "ranks": [1, 5, 12, 8, 1]},
                                                            {**PLANS[1], "rank": 17}]}).encode()],
+    "fuzz_clicks": [b"y,x,c,t,i\n1,0.5,red,a|b,3\n0,,blue,,8\n", b"1 3:1 7:1 9:1\n-1 4:0.5 8:1 9:1\n",
+                    b"0\t" + b"1\t" * 13 + b"68fd1e64\t" * 25 + b"80e26c9b\n",
+                    b'{"format": "tsv", "header": false, "columns": ["y", "c"], "label": "y", "categories": ["c"]}',
+                    b'{"label": "y", "dense": [{"column": "x", "transform": "standard", "mean": 1.5}], "categories": '
+                    b'[{"column": "c", "encoding": "hash", "rows": 9, "pooling": "mean", "separator": "|"}]}'],
     "fuzz_rows": [b"premise\thypothesis\tlabel\na b\tc\tyes\nd\te\tno\n",
                   b"label\tpremise\thypothesis\r\n1\tx\t\xc3\xa9\r\n",
                   b'{"premise": "a", "hypothesis": "b\\n", "label": "x"}\n'
@@ -331,6 +336,8 @@ WORDS = {
                   "rank", "ranks", "in_modes", "out_modes", "row_modes", "column_modes", "gauge", "reason", "up",
                   "down", "conv", "words", "wide",
                   "1099511627776", "true"],
+    "fuzz_clicks": ["label", "dense", "categories", "columns", "header", "column", "encoding", "vocabulary", "hash",
+                    "separator", "pooling", "weighted", "y,x,c,t,i", ":1", "-1 ", "\\x09", "|", ","],
     "fuzz_rows": ["premise", "hypothesis", "label", "premise,hypothesis,label", ",", "\\x22", "\\x09", "\\x0d\\x0a",
                   "\\xef\\xbb\\xbf"],
     "fuzz_vocab": ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", "##", "\\xcc\\x81", "\\xe4\\xb8\\xad"],

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/host/cpu_backend.h"
+#include "lib/data/clicks/click_block.h"
 #include "lib/data/files/table.h"
 #include "lib/layers/training/sink.h"
 #include "lib/tt/modes.h"
@@ -109,6 +110,51 @@ inline comera::models::DecoderSpec small_gpt2(comera::models::Form form, bool ti
   return spec;
 }
 
+// Two numbers; a single category, a sum, a mean and a bag of one with values; ten rows for chains of three cores.
+inline comera::models::DlrmSpec small_dlrm(comera::models::Form form) {
+  using namespace comera;
+  models::DlrmSpec spec;
+  spec.hidden = 8;
+  spec.bottom = {5}, spec.top = {6, 4};
+  for (const char* name : {"a", "b"}) spec.inputs.dense.emplace_back().column = name;
+  for (const char* name : {"one", "sum", "mean", "weighted"}) {
+    data::CategoryColumn& column = spec.inputs.categories.emplace_back();
+    column.column = name;
+    column.rows = 10;
+    column.most = column.column == "sum" || column.column == "mean" ? 3 : 1;
+    column.mean = column.column == "mean";
+    column.weighted = column.column == "weighted";
+  }
+  apply_small_forms(spec, form);
+  return spec;
+}
+
+// Three examples, the last without a label. Bags have 2, 0 and 3 ids; one of them is in two bags.
+inline comera::data::Batch small_click_batch(const comera::models::DlrmSpec& spec) {
+  using namespace comera;
+  data::Batch batch;
+  data::shape_click_batch(spec.inputs, 3, batch);
+  batch.counted = 2;
+  const auto fill = [&](const std::string& name, const auto& values) {
+    auto view = batch[name.c_str()].as<std::decay_t<decltype(values[0])>>();
+    std::copy(values.begin(), values.end(), view.begin());
+  };
+  fill("dense", std::vector<float>{0.5F, -1, 2, 0.25F, 0, 1.5F});
+  fill("labels", std::vector<std::int32_t>{1, 0, -1});
+  fill("samples", std::vector<std::int64_t>{100, 101, 102});
+  fill("ids.one", std::vector<std::int32_t>{7, 0, 7});
+  fill("ids.weighted", std::vector<std::int32_t>{2, 9, 2});
+  fill("offsets.weighted", std::vector<std::int32_t>{0, 1, 2, 3});
+  fill("weights.weighted", std::vector<float>{0.5F, 2, -1});
+  for (const char* name : {"sum", "mean"}) {
+    fill(std::string("ids.") + name, std::vector<std::int32_t>{4, 9, 1, 9, 3, 0, 0, 0, 0});
+    fill(std::string("offsets.") + name, std::vector<std::int32_t>{0, 2, 2, 5});
+  }
+  const float third = 1.0F / 3;
+  fill("weights.mean", std::vector<float>{0.5F, 0.5F, third, third, third, 0, 0, 0, 0});
+  return batch;
+}
+
 // The first sequence has two documents. The next token of the last one is unknown.
 inline void add_causal_targets(comera::data::Batch& batch) {
   using comera::DType;
@@ -128,6 +174,7 @@ inline void add_causal_targets(comera::data::Batch& batch) {
 
 inline comera::data::Batch small_batch(const comera::models::ModelSpec& model) {
   using namespace comera;
+  if (const auto* dlrm = std::get_if<models::DlrmSpec>(&model)) return small_click_batch(*dlrm);
   const models::Spec& spec = models::common(model);
   data::Batch batch;
   batch.sequences = 3;

@@ -113,7 +113,7 @@ std::vector<Option> bench_options() {
            .default_text = "classify",
            .group = "Work",
            .help = "head and loss",
-           .choices = {"classify", "mlm", "clm"}},
+           .choices = {"classify", "mlm", "clm", "ctr"}},
           {.name = "batch",
            .type = OptionType::integer,
            .default_text = "32",

@@ -7,6 +7,7 @@
 #include "lib/report/run/evaluation.h"
 #include "tools/against.h"
 #include "tools/choices.h"
+#include "tools/clicks.h"
 #include "tools/sentences.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
@@ -17,6 +18,7 @@ namespace {
 // Header of the predictions file: classes with their probability, numbers, or likelihoods.
 const char* prediction_head(data::Task task) {
   if (data::predicts_words(task)) return "tokens\tloss\n";
+  if (task == data::Task::ctr) return "label\tprobability\n";
   return task == data::Task::regression ? "label\tpredicted\n" : "label\tpredicted\tprobability\n";
 }
 
@@ -24,6 +26,7 @@ std::string prediction_line(data::Task task, const std::vector<std::string>& lab
                             const engine::Prediction& prediction) {
   if (data::predicts_words(task)) return fmt::format("{}\t{:.9g}\n", prediction.tokens, prediction.loss);
   if (task == data::Task::regression) return fmt::format("{:.9g}\t{:.9g}\n", prediction.known, prediction.score);
+  if (task == data::Task::ctr) return fmt::format("{}\t{:.9g}\n", prediction.label, prediction.probability);
   const std::string label = prediction.label < 0 ? "" : labels[static_cast<std::size_t>(prediction.label)];
   return fmt::format("{}\t{}\t{:.6f}\n", label, labels[static_cast<std::size_t>(prediction.predicted)],
                      prediction.probability);
@@ -32,7 +35,10 @@ std::string prediction_line(data::Task task, const std::vector<std::string>& lab
 report::EvaluationReport evaluate(const OptionValues& values, StoredModel& stored) {
   const std::vector<std::string>& labels = models::common(stored.spec).labels;
   const data::Task task = models::common(stored.spec).task;
-  const auto data = data::Dataset::open(reading_spec(values, stored, values.list("data")), stored.tokenizer, labels);
+  const std::shared_ptr<const data::Dataset> data =
+      stored.features
+          ? click_data(values, stored)
+          : data::Dataset::open(reading_spec(values, stored, values.list("data")), stored.tokenizer, labels);
   std::string predictions = prediction_head(task);
   const bool wanted = values.has("predictions");
   const auto each = [&](const engine::Prediction& prediction) {
@@ -40,7 +46,8 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   };
   const engine::EvaluationOptions options{.batch = values.integer("batch"),
                                           .seed = static_cast<std::uint64_t>(values.integer("seed")),
-                                          .stride = values.has("stride") ? values.integer("stride") : 0};
+                                          .stride = values.has("stride") ? values.integer("stride") : 0,
+                                          .bootstrap = engine::click_samples};
   report::EvaluationReport report{task, labels, {}};
   report.result =
       engine::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const engine::Prediction&)>());
@@ -55,6 +62,8 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
     return print_out(report::dump(json) + "\n");
   }
   print_out(report::render_for_stdout(report::summary_table(evaluation)));
+  if (evaluation.task == data::Task::ctr)
+    print_out(fmt::format("\n{}", report::render_for_stdout(report::calibration_table(evaluation))));
   if (evaluation.task != data::Task::classify) return;
   constexpr std::size_t readable = 12;  // most columns of a confusion table that fit a terminal
   if (evaluation.labels.size() <= readable)

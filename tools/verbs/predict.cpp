@@ -3,6 +3,7 @@
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
 #include "lib/engine/evaluate.h"
+#include "tools/clicks.h"
 #include "tools/generation.h"
 #include "tools/input_texts.h"
 #include "tools/sentences.h"
@@ -71,7 +72,7 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
 OptionTable predict_table() {
   OptionTable table("predict",
                     "label, score or embed lines of standard input (one text each, or two with a tab between) or rows "
-                    "of files, or continue their text (decoders); an empty line has an empty answer");
+                    "of files, or continue their text (decoders); an empty line has an empty answer; models of clicks print the probability of a click for each row");
   table.positional({.name = "MODEL", .help = "a run folder, a model folder, or a GGUF file"})
       .add(line_options())
       .add({adapter_option()})
@@ -98,6 +99,10 @@ OptionTable predict_table() {
 int run_predict(const OptionValues& given) {
   OptionValues values = given;
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
+  if (stored.features) {
+    if (values.has("npy")) fail_input("[predict] --npy: a model of clicks has no embeddings of texts");
+    return predict_clicks(values, stored);
+  }
   const bool decoder = std::holds_alternative<models::DecoderSpec>(stored.spec);
   if (!decoder && models::common(stored.spec).task == data::Task::embed) return embed_lines(values, stored);
   if (values.has("npy"))

@@ -4,6 +4,7 @@
 #include "lib/core/error.h"
 #include "models/model_options.h"
 #include "models/presets.h"
+#include "tools/clicks.h"
 #include "tools/regression.h"
 #include "tools/training.h"
 #include "tools/verbs.h"
@@ -58,21 +59,23 @@ OptionTable pretrain_table() {
   table.add(train::data_options()).add(model_options()).add(training_options()).add(train::rank_options());
   add_run_options(table);
   table.synonyms({"train", "training", "learn", "fit"});
-  table.common({"task", "data", "dev", "text", "label", "tokenizer", "model", "rank", "steps", "output"});
+  table.common({"task", "data", "dev", "text", "label", "tokenizer", "schema", "model", "rank", "steps", "output"});
   table.example(
       "comera pretrain --model encoder-small --form tt --rank 16 --data train.tsv --dev dev.tsv --text "
       "premise,hypothesis "
       "--tokenizer vocab.txt --steps 2000 --batch 32 -o run");
+  table.example("comera pretrain --model dlrm-small --schema criteo --data train.tsv --steps 1000 --batch 1024 -o run");
   return table.example("comera pretrain --resume run")
       .example("comera pretrain --model mnli-6enc --batch 32 --seq 128 --dry-run");
 }
 
 int run_pretrain(const OptionValues& given) {
   OptionValues values = given;
+  settle_clicks(values);
   settle_rate(values);
   if (values.text("task") == "embed")
     fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");
-  if (!values.given("task") && !recipe_to_resume(values))
+  if (!values.given("task") && !learns_clicks(values) && !recipe_to_resume(values))
     values.set("task", data::name_of(task_without_word(values)), OptionSource::fallback);
   if (values.flag("dry-run")) {
     RunSetup setup = setup_without_data(values, settle_rate);

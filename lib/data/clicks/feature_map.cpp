@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "kernels/philox.h"
@@ -10,7 +11,6 @@
 #include "lib/core/hash.h"
 #include "lib/core/terminal/log.h"
 #include "lib/data/files/files.h"
-#include "lib/io/json_file.h"
 #include "lib/io/safetensors.h"
 
 namespace comera::data {
@@ -117,24 +117,21 @@ std::shared_ptr<const FeatureMap> FeatureMap::learn(const Schema& schema, const 
   return map;
 }
 
-std::shared_ptr<const FeatureMap> FeatureMap::load(const std::string& folder) {
-  const std::string path = join_path(folder, schema_name), stored = join_path(folder, categories_name);
-  if (!path_exists(path)) fail_input("{}: is missing; it belongs to the folder of a model of clicks", path);
-  auto map = std::shared_ptr<FeatureMap>(new FeatureMap(read_schema(path)));
+std::shared_ptr<const FeatureMap> FeatureMap::load(const Schema& schema, const std::string& folder) {
+  const std::string stored = join_path(folder, categories_name);
+  if (!path_exists(stored)) fail_input("{}: is missing; it belongs to the folder of a model of clicks", stored);
+  auto map = std::shared_ptr<FeatureMap>(new FeatureMap(schema));
   const io::SafetensorsFile file(stored);
   for (std::size_t i = 0; i < map->schema_.categories.size(); ++i) {
     const CategoryColumn& column = map->schema_.categories[i];
-    if (column.rows == 0 || column.most == 0)
-      fail_input("{}: column '{}': 'rows' and 'most' are missing; the file of a trained model has them", path,
-                 printable(column.column));
     if (column.encoding != Encoding::vocabulary) {
       map->set_keys(i, {});
       continue;
     }
     const io::StoredTensor* tensor = file.find(column.column);
     if (!tensor || tensor->type != io::StoredType::U64 || tensor->elements() + 1 != column.rows)
-      fail_input("{}: tensor '{}' must hold {} keys of type U64, as {} says", stored, printable(column.column),
-                 column.rows - 1, path);
+      fail_input("{}: tensor '{}' must hold {} keys of type U64, because the table has {} rows", stored,
+                 printable(column.column), column.rows - 1, column.rows);
     std::vector<std::uint64_t> keys(static_cast<std::size_t>(tensor->elements()));
     const io::StoredBytes bytes = file.bytes(*tensor);
     if (!keys.empty()) std::memcpy(keys.data(), bytes.data(), bytes.size());
@@ -145,7 +142,6 @@ std::shared_ptr<const FeatureMap> FeatureMap::load(const std::string& folder) {
 }
 
 void FeatureMap::save(const Folder& folder) const {
-  write_file_atomic(folder, schema_name, schema_json(schema_));
   std::vector<io::TensorToWrite> tensors;
   for (std::size_t i = 0; i < keys_.size(); ++i)
     if (schema_.categories[i].encoding == Encoding::vocabulary)
@@ -159,6 +155,7 @@ void FeatureMap::save(const Folder& folder) const {
                         [](const io::TensorToWrite& tensor, io::TensorSink& sink) {
                           sink.bytes(tensor.data, static_cast<std::size_t>(tensor.shape[0]) * sizeof(std::uint64_t));
                         });
+  file.commit();
 }
 
 std::int32_t FeatureMap::row(std::size_t column, std::uint64_t key) const {

@@ -21,13 +21,14 @@ struct FeatureRules {
 // Row numbers of categories and values of numbers. In a map every size of the schema is known.
 class FeatureMap {
  public:
-  static constexpr const char *schema_name = "features.json", *categories_name = "categories.safetensors";
+  static constexpr const char* categories_name = "categories.safetensors";  // a U64 tensor of keys for each column
 
   // Reads the training data once. Memory: 17 to 40 bytes for each different category.
   static std::shared_ptr<const FeatureMap> learn(const Schema& schema, const std::vector<std::string>& files,
                                                  const FeatureRules& rules);
-  // Reads the two files of a model folder. InputError if one is missing, or if they disagree.
-  static std::shared_ptr<const FeatureMap> load(const std::string& folder);
+  // The map of a model folder, whose config.json has the schema. InputError if the file of categories is missing or
+  // disagrees with the schema.
+  static std::shared_ptr<const FeatureMap> load(const Schema& schema, const std::string& folder);
   void save(const Folder& folder) const;
 
   const Schema& schema() const { return schema_; }

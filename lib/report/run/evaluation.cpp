@@ -24,6 +24,12 @@ std::vector<std::pair<std::string, double>> metrics_of(const EvaluationReport& e
             {"mse", scores.mse},
             {"loss", result.loss}};
   }
+  if (evaluation.task == data::Task::ctr) {
+    const engine::ClickMetrics& clicks = result.clicks;
+    return {{"auc", clicks.auc},          {"auc_error", clicks.auc_error},     {"nce", clicks.nce},
+            {"nce_error", clicks.nce_error}, {"calibration", clicks.calibration}, {"accuracy", result.accuracy},
+            {"loss", result.loss}};
+  }
   std::vector<std::pair<std::string, double>> metrics = {{"accuracy", result.accuracy}, {"loss", result.loss}};
   if (predicts_words(evaluation.task)) metrics.emplace_back("perplexity", evaluation.perplexity());
   return metrics;
@@ -91,11 +97,22 @@ Table label_table(const EvaluationReport& evaluation) {
   return table;
 }
 
+Table calibration_table(const EvaluationReport& evaluation) {
+  Table table;
+  table.columns = {{"examples", "examples", Unit::count},
+                   {"predicted", "mean probability", Unit::plain},
+                   {"observed", "share of clicks", Unit::plain}};
+  for (const engine::CalibrationBin& bin : evaluation.result.clicks.bins)
+    table.rows.push_back({bin.count, bin.predicted, bin.observed});
+  return table;
+}
+
 Json to_json(const EvaluationReport& evaluation) {
   Json json = document("evaluate");
   json["task"] = data::name_of(evaluation.task);
   json["examples"] = evaluation.result.counted;
   for (const auto& [name, value] : metrics_of(evaluation)) json[name] = to_json(Cell(value));
+  if (evaluation.task == data::Task::ctr) json["calibration_curve"] = to_json(calibration_table(evaluation));
   if (evaluation.task != data::Task::classify) return json;
   json["labels"] = evaluation.labels;
   json["confusion"] = evaluation.result.confusion;

@@ -22,6 +22,7 @@ Table summary_table(const EvaluationReport& evaluation);
 Table confusion_table(const EvaluationReport& evaluation);  // a row per label, a column per prediction
 // A row per label: recall, precision, and the most frequent wrong prediction.
 Table label_table(const EvaluationReport& evaluation);
+Table calibration_table(const EvaluationReport& evaluation);  // ctr: parts of the examples by probability
 Json to_json(const EvaluationReport& evaluation);
 
 // "accuracy>=0.8": >=, >, <= or < between a metric's name and a number.

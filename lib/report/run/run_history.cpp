@@ -41,6 +41,8 @@ const std::vector<Curve>& known_curves() {
       {"dev accuracy", Unit::share, {{"accuracy", "dev.accuracy"}}, false, true, true},
       {"dev correlation", Unit::plain, {{"Pearson", "dev.pearson"}, {"Spearman", "dev.spearman"}}, false, true, true},
       {"dev error (RMSE)", Unit::plain, {{"RMSE", "dev.rmse"}}, true, true, true},
+      {"dev AUC", Unit::plain, {{"AUC", "dev.auc"}}, false, true, true},
+      {"dev NCE", Unit::plain, {{"NCE", "dev.nce"}}, false, true, true},
       {"mean rank", Unit::plain, {{"rank", "rank"}}, true},
       {"ratio (dense / compressed)", Unit::ratio, {{"ratio", "ratio"}}},
       {"planned memory of a step", Unit::bytes, {{"weights", "memory.weights"}, {"all", "memory.peak"}}, true},

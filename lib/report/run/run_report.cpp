@@ -32,12 +32,15 @@ struct Stored {
   bool known = false, has_accuracy = true;  // embeddings have only a loss
   double accuracy = 0, loss = 0;
   engine::ScoreMetrics scores;
+  engine::ClickMetrics clicks;
 };
 Stored stored_of(const RunReport& report) {
   const train::RunResult& result = report.result;
   const bool has_accuracy = engine::has_accuracy(report.task);
-  if (result.best_step >= 0) return {true, has_accuracy, result.best_accuracy, result.best_loss, result.best_scores};
-  return {result.last.counted > 0, has_accuracy, result.last.accuracy, result.last.loss, result.last.scores};
+  if (result.best_step >= 0)
+    return {true, has_accuracy, result.best_accuracy, result.best_loss, result.best_scores, result.best_clicks};
+  const engine::Evaluation& last = result.last;
+  return {last.counted > 0, has_accuracy, last.accuracy, last.loss, last.scores, last.clicks};
 }
 
 void add_scores(Json& json, const engine::ScoreMetrics& scores) {
@@ -45,6 +48,13 @@ void add_scores(Json& json, const engine::ScoreMetrics& scores) {
   json["rmse"] = to_json(Cell(scores.rmse()));
   json["pearson"] = to_json(Cell(scores.pearson));
   json["spearman"] = to_json(Cell(scores.spearman));
+}
+
+void add_clicks(Json& json, const engine::ClickMetrics& clicks) {
+  if (clicks.count == 0) return;
+  json["auc"] = to_json(Cell(clicks.auc));
+  json["nce"] = to_json(Cell(clicks.nce));
+  json["calibration"] = to_json(Cell(clicks.calibration));
 }
 
 Json measures_json(data::Task task, double loss, double accuracy, const engine::ScoreMetrics& scores) {
@@ -57,6 +67,7 @@ Json measures_json(data::Task task, double loss, double accuracy, const engine::
 Json evaluation_json(data::Task task, const engine::Evaluation& evaluation) {
   if (evaluation.counted == 0) return nullptr;
   Json json = measures_json(task, evaluation.loss, evaluation.accuracy, evaluation.scores);
+  add_clicks(json, evaluation.clicks);
   json["counted"] = evaluation.counted;
   return json;
 }
@@ -72,7 +83,7 @@ Json result_json(const RunReport& report) {
   json["loss"] = to_json(Cell(result.loss));
   const Stored stored = stored_of(report);
   json["accuracy"] = stored.known && stored.has_accuracy ? Json(stored.accuracy) : Json(nullptr);
-  if (stored.known) add_scores(json, stored.scores);
+  if (stored.known) add_scores(json, stored.scores), add_clicks(json, stored.clicks);
   json["dev"]["last"] = evaluation_json(report.task, result.last);
   if (result.best_step >= 0) {
     json["dev"]["best"] = {{"step", result.best_step}};
@@ -105,6 +116,10 @@ Facts facts_of(const RunReport& report) {
     facts.emplace_back("dev Pearson", show(stored.scores.pearson, Unit::plain));
     facts.emplace_back("dev RMSE", show(stored.scores.rmse(), Unit::plain));
   }
+  if (stored.clicks.count > 0) {
+    facts.emplace_back("dev AUC", show(stored.clicks.auc, Unit::plain));
+    facts.emplace_back("dev NCE", show(stored.clicks.nce, Unit::plain));
+  }
   if (stored.known) facts.emplace_back("dev loss", show(stored.loss, Unit::plain));
   const Facts rest = {{"parameters", show(static_cast<double>(totals.parameters), Unit::count)},
                       {"ratio, dense / this", show(totals.ratio(), Unit::ratio)},
@@ -124,6 +139,21 @@ void add_confusion(Page& page, const RunReport& report) {
   if (last.result.confusion.empty() || last.result.confusion.size() != report.labels.size()) return;
   page.heading("Labels").paragraph("The last evaluation on dev: what each label was taken for.");
   page.table(label_table(last)).folded("confusion of every pair", render(confusion_table(last), Format::html));
+}
+
+// Adds the calibration of the last dev evaluation of a model of clicks.
+void add_calibration(Page& page, const RunReport& report) {
+  const EvaluationReport last{report.task, report.labels, report.result.last};
+  if (last.result.clicks.bins.empty()) return;
+  Chart chart{.title = "share of clicks", .x_label = "mean probability", .unit = Unit::plain, .from_zero = true};
+  Series observed{.name = "observed", .x = {}, .y = {}, .points = true}, perfect{.name = "perfect", .x = {}, .y = {}};
+  for (const engine::CalibrationBin& bin : last.result.clicks.bins) {
+    observed.x.push_back(bin.predicted), observed.y.push_back(bin.observed);
+    perfect.x.push_back(bin.predicted), perfect.y.push_back(bin.predicted);
+  }
+  chart.series = {observed, perfect};
+  page.heading("Calibration").paragraph("The last evaluation on dev, in parts with equally many examples.");
+  page.charts({chart}).folded("the parts", render(calibration_table(last), Format::html));
 }
 
 // The kinds are those of the last step. Steps become smaller when ranks are removed.
@@ -168,6 +198,7 @@ std::string to_html(const RunReport& report) {
   page.facts(facts_of(report));
   add_curves_and_ranks(page, report.model);
   add_confusion(page, report);
+  add_calibration(page, report);
   add_memory(page, report.result);
   page.folded("by place in the model", render(memory_by_place(report.result.memory), Format::html));
   page.heading("Settings").table(settings_table(report.settings));

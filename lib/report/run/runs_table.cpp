@@ -42,6 +42,8 @@ std::vector<Cell> row_of(const Run& run, const Run& first) {
           number(run.report["step"]),
           number(run.report.value("accuracy", Json())),
           number(run.report.value("spearman", Json())),
+          number(run.report.value("auc", Json())),
+          number(run.report.value("nce", Json())),
           number(totals.value("parameters", Json())),
           number(run.report["file_bytes"]),
           number(totals.value("ratio", Json())),
@@ -68,6 +70,8 @@ Table runs_table(std::span<const std::string> folders) {
                    {"step", "steps", Unit::count},
                    {"accuracy", "dev accuracy", Unit::share},
                    {"spearman", "dev Spearman", Unit::plain},
+                   {"auc", "dev AUC", Unit::plain},
+                   {"nce", "dev NCE", Unit::plain},
                    {"parameters", "parameters", Unit::count},
                    {"file_bytes", "bytes", Unit::bytes},
                    {"ratio", "ratio", Unit::ratio},
@@ -82,6 +86,8 @@ Table runs_table(std::span<const std::string> folders) {
     return std::any_of(runs.begin(), runs.end(),
                        [&](const Run& run) { return run.report.value(key, Json()).is_number(); });
   };
+  for (const char* key : {"auc", "nce"})
+    if (!any(key)) remove_column(table, key);
   if (!any("spearman"))
     remove_column(table, "spearman");
   else if (!any("accuracy"))
