@@ -52,7 +52,8 @@ class SideFiles {
 
  private:
   static bool is_model(const std::string& name) {
-    return is_on_top(name) && matches_any(name, {"config.json", "*.safetensors", "*.safetensors.index.json"});
+    return is_on_top(name) && name != "categories.safetensors" &&  // no weights: the map of a model of clicks
+           matches_any(name, {"config.json", "*.safetensors", "*.safetensors.index.json"});
   }
   bool is_beside_transformer(const std::string& name) const {
     return place_.empty() ? is_on_top(name)

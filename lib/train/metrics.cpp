@@ -25,8 +25,8 @@ io::Json memory_json(const engine::MemoryTable& table) {
 }
 
 // JSON has no NaN.
-nlohmann::ordered_json finite_or_null(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+io::Json finite_or_null(double value) {
+  return std::isfinite(value) ? io::Json(value) : io::Json();
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "models/dlrm/dlrm_config.h"
 
-#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 

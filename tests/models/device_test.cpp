@@ -116,6 +116,11 @@ TEST_CASE("a step on a device: decoders give the step of the reference") {
   check_near(small_decoder(models::Form::dense, false), 1, {});
 }
 
+TEST_CASE("a step on a device: models of clicks give the step of the reference") {
+  check_near(small_dlrm(models::Form::tt), 1, {});
+  check_near(small_dlrm(models::Form::dense), 2, {});
+}
+
 TEST_CASE("a step on a device: micro-batches and recomputation give the step of the reference") {
   const models::EncoderSpec spec = small_encoder(false, models::Task::classify, models::Form::tt);
   check_near(spec, 3, {"cheap"});

@@ -6,7 +6,7 @@
 #   - commands in `elsewhere` are left out, because a test of their own runs them.
 . "$(dirname "$0")/../expect.sh"
 root=$(cd "$tests/.." && pwd)
-pages=(README.md docs/training.md docs/compression.md docs/export.md docs/formats.md)
+pages=(README.md docs/training.md docs/compression.md docs/export.md docs/formats.md docs/clicks.md)
 
 shortened=(-e 's/--(steps) [0-9]+/--\1 6/' -e 's/--(late-after|save-every|eval-every) [0-9]+/--\1 3/'
   -e 's/--(vocab-size) [0-9]+/--\1 100/' -e 's/--(max-tokens) [0-9]+/--\1 4/')
@@ -37,6 +37,9 @@ make_world() {
   tail -n +2 rows.tsv | cut -f 2 >text.txt
   paste <(head -n 30 text.txt) <(tail -n 30 text.txt) |
     awk 'BEGIN { print "sentence1\tsentence2\tscore" } { print $0 "\t" NR % 5 }' >pairs.tsv
+  echo '{"label": "click", "dense": ["price"], "categories": ["user", "item"]}' >schema.json
+  awk 'BEGIN { print "click,price,user,item"; srand(2)
+    for (i = 0; i < 400; ++i) print (rand() < .3) "," int(rand() * 50) ",u" int(rand() * 60) ",i" int(rand() * 40) }' >clicks.csv
   for ((i = 0; i < 8; ++i)); do head -n $((20 + i)) text.txt && echo; done >stories.txt
   head -n 40 text.txt >more-stories.txt
 

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Models of clicks: trained, resumed, evaluated, asked and exported; wrong data are refused.
+. "$(dirname "$0")/../expect.sh"
+
+# 1,200 rows. A click is likely for some pairs of user and item, and more likely for large numbers.
+rows() {
+  printf 'click,user,item,tags,price\n'
+  awk -v seed="$1" 'BEGIN {
+    srand(seed)
+    for (i = 0; i < 1200; i++) {
+      user = int(rand() * 40); item = int(rand() * 30); price = int(rand() * 100)
+      score = ((user + item) % 3 == 0 ? 2 : -2) + (price - 50) / 40
+      printf "%d,u%d,i%d,%s,%d\n", rand() < 1 / (1 + exp(-score)), user, item, \
+        (item % 5 ? "t" item % 5 "|t" item % 7 : ""), price
+    }
+  }'
+}
+rows 1 >train.csv
+rows 2 >dev.csv
+cat >schema.json <<'SCHEMA'
+{"label": "click", "dense": [{"column": "price", "transform": "standard"}],
+ "categories": ["user", "item", {"column": "tags", "separator": "|", "pooling": "mean"}]}
+SCHEMA
+
+options=(--model dlrm-small --hidden 8 --bottom-mlp 16 --top-mlp 32 --schema schema.json --data train.csv --dev dev.csv
+  --batch 64 --steps 120 --seed 3 --lr 5e-3 --lr-cores 5e-3 --save-every 40 --eval-every 40 --quiet)
+forms=(--form tt --tt-rows 20 --embedding-rank 4 --embedding-order 2)
+
+run "$COMERA" pretrain "${options[@]}" --form dense -o dense
+expect_exit 0
+expect_file dense/categories.safetensors
+expect_file dense/report.html
+grep -q Calibration dense/report.html || fail 'the report has a calibration curve'
+run "$COMERA" pretrain "${options[@]}" "${forms[@]}" -o whole
+expect_exit 0
+
+# Both learn: the constant answer has AUC .5 and NCE 1.
+for name in dense whole; do
+  run "$COMERA" evaluate $name --data dev.csv --json --require 'auc>=0.75' --require 'nce<0.95'
+  expect_exit 0
+  expect_json "d['task'] == 'ctr' and d['examples'] == 1200 and 0 < d['auc_error'] < .03 and len(d['calibration_curve']) == 10"
+done
+run "$COMERA" inspect whole
+expect_out 'emb_l.0 +.*ttm'
+expect_out 'emb_l.2 +.*dense'
+run "$COMERA" inspect --runs dense whole
+expect_out 'dev AUC'
+
+# Other threads, micro-batches in place of one batch, and a resume give the same bytes.
+run "$COMERA" pretrain "${options[@]}" "${forms[@]}" --threads 2 -o threads
+expect_same_bytes whole/model.safetensors threads/model.safetensors
+cp -r whole again
+rm -r again/checkpoints/step-00000120 again/model.safetensors
+run "$COMERA" pretrain --resume again
+expect_exit 0
+expect_same_bytes whole/model.safetensors again/model.safetensors
+run "$COMERA" pretrain --resume again --schema other.json
+expect_refused 'schema'
+
+# predict: a probability per row, with or without the column of labels, from a file and from standard input.
+run "$COMERA" predict whole --data dev.csv
+expect_exit 0
+expect_equal "$(wc -l <.out)" 1200
+cut -d, -f2- dev.csv >unknown.csv
+cp .out known.out
+run "$COMERA" predict whole --data unknown.csv
+expect_same_bytes .out known.out
+run_with "$(head -n 3 dev.csv)
+" "$COMERA" predict whole
+expect_same_bytes .out <(head -n 2 known.out)
+run "$COMERA" predict whole --data dev.csv --jsonl
+expect_jsonl "len(d) == 1200 and all(0 < one['probability'] < 1 for one in d)"
+
+# A dense folder: no chains, the same answers within rounding.
+run "$COMERA" export whole -o plain --to safetensors
+expect_exit 0
+run "$COMERA" predict plain --data dev.csv
+expect_exit 0
+paste .out known.out | awk '{ d = $1 - $2; if (d < -1e-5 || d > 1e-5) exit 1 }' || fail 'the dense folder answers alike'
+run "$COMERA" export whole -o whole.onnx
+expect_refused 'not written as ONNX'
+
+# A plan without data has Criteo's tables; with data those of the data.
+run "$COMERA" pretrain --model dlrm-kaggle --batch 100 --dry-run --json
+expect_json "d['totals']['parameters_dense'] > 99 * d['totals']['parameters']"
+run "$COMERA" pretrain "${options[@]}" "${forms[@]}" --dry-run --json
+expect_json "[layer['shape'][0] for layer in d['layers'] if layer['name'].startswith('emb_l.')][:2] == [41, 31]"
+
+# Frappe's form needs no schema.
+awk -F, 'NR > 1 { printf "%d %d:1 %d:1\n", $1 ? 1 : -1, substr($2, 2), 100 + substr($3, 2) }' train.csv >train.libfm
+run "$COMERA" pretrain --task ctr --data train.libfm --batch 64 --steps 3 --quiet -o libfm
+expect_exit 0
+
+# Wrong data: one line with file, line and column, and no run folder.
+refuses() { # MESSAGE OPTIONS...
+  local message=$1
+  shift
+  run "$COMERA" pretrain "${options[@]}" "$@" -o new
+  expect_refused "$message"
+  expect_no_file new
+}
+sed '3s/^./2/' train.csv >label.csv
+refuses "label.csv: line 3: the label is '2'; 0 or 1 is wanted" --data label.csv
+sed '4s/,[0-9]*$/,cheap/' train.csv >price.csv
+refuses "price.csv: line 4: column 'price' has 'cheap'" --data price.csv
+cut -d, -f1-4 train.csv >missing.csv
+refuses "missing.csv: has no column 'price'" --data missing.csv
+sed 's/"item"/"items"/' schema.json >other.json
+refuses "has no column 'items'.*did you mean" --schema other.json
+sed 's/"item"/{"column": "item", "encoding": "id", "rows": 9}/' schema.json >range.json
+refuses "line 2: column 'item' has 'i" --schema range.json
+echo '{"label": "click"' >broken.json
+refuses 'broken.json' --schema broken.json
+refuses 'train.tsv.*--schema' --schema '' --data train.tsv
+run "$COMERA" pretrain --model encoder-small --task ctr --data train.csv --schema schema.json --steps 1 -o new
+expect_refused 'use --model dlrm-small'
+run "$COMERA" evaluate dense --data missing.csv
+expect_refused "has no column 'price'"
+rm dense/categories.safetensors
+run "$COMERA" evaluate dense --data dev.csv
+expect_refused 'categories.safetensors: is missing'
+
+finish
