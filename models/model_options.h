@@ -17,7 +17,7 @@ struct DataFacts {
   Task task = Task::classify;
   std::optional<std::int64_t> vocabulary, pad, begin, end;
   std::vector<std::string> labels;
-  std::int64_t max_length = 0;  // 0: unknown
+  std::int64_t max_length = 0;                       // 0: unknown
   std::shared_ptr<const data::FeatureMap> features;  // ctr
 };
 

@@ -66,9 +66,9 @@ std::vector<Preset> galore_presets() {
 }
 
 // The different categories of the columns in the Criteo Kaggle data, 33,762,577 in all.
-constexpr std::int64_t kaggle_rows[] = {1460, 583,   10131227, 2202608, 305,    24,     12517, 633,     3,
-                                        93145, 5683, 8351593,  3194,    27,     14992,  5461306, 10,    5652,
-                                        2173, 4,     7046547,  18,      15,     286181, 105,   142572};
+constexpr std::int64_t kaggle_rows[] = {1460,  583,  10131227, 2202608, 305, 24,     12517,   633,   3,
+                                        93145, 5683, 8351593,  3194,    27,  14992,  5461306, 10,    5652,
+                                        2173,  4,    7046547,  18,      15,  286181, 105,     142572};
 
 // `most`: the limit of a table's rows, as --hash-rows sets it.
 DlrmSpec dlrm(std::int64_t width, std::int64_t most, std::vector<std::int64_t> bottom, std::vector<std::int64_t> top) {

@@ -10,7 +10,8 @@ namespace comera::models {
 
 struct Preset {
   std::string name, summary;
-  ModelSpec spec;  // encoders: vocabulary 30,522 (BERT's) and the labels of MNLI unless the data gives others; dlrm: Criteo's columns
+  ModelSpec spec;  // encoders: vocabulary 30,522 (BERT's) and the labels of MNLI unless the data gives others; dlrm:
+                   // Criteo's columns
   std::int64_t rank = 0, embedding_rank = 0;
   std::int64_t least_rows = 0, least_entries = 0;  // FormRules
 };

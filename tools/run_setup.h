@@ -23,10 +23,10 @@ struct RunSetup {
   OpenMachine open;
   // For open.machine, from the recipe and from measurements; null if nothing is run.
   std::unique_ptr<tuning::PathChoices> paths;
-  std::shared_ptr<const data::Tokenizer> tokenizer;    // null: the inputs are no text
-  std::shared_ptr<const data::FeatureMap> features;    // ctr
-  std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
-  data::ScoreMoments scores;                       // regression: moments of the labels of `data`
+  std::shared_ptr<const data::Tokenizer> tokenizer;  // null: the inputs are no text
+  std::shared_ptr<const data::FeatureMap> features;  // ctr
+  std::shared_ptr<const data::Dataset> data, dev;    // dev may be null
+  data::ScoreMoments scores;                         // regression: moments of the labels of `data`
   models::ModelSpec spec;
   layers::ModelFactory factory, student;  // student: the factory before a teacher was added
   // The model of other options; null: options do not change the model.

@@ -166,8 +166,7 @@ Status run(const Context& context, const EmbeddingBackward& a) {
     Parts parts(context.workspace);
     const FoldMemory memory(a.bags.ids, a.columns, parts);
     const int rows = static_cast<int>(a.rows);
-    const Status status =
-        sort_keys(context, a.bags.ids, KeyOfId(a.bags, rows), memory.sort, memory.keys, memory.order);
+    const Status status = sort_keys(context, a.bags.ids, KeyOfId(a.bags, rows), memory.sort, memory.keys, memory.order);
     if (status != Status::ok) return status;
     const Runs runs{memory.keys, memory.order, static_cast<int>(a.bags.ids), rows, a.columns};
     return fold_runs(context, runs, a.bags, static_cast<const T*>(a.dy),

@@ -219,8 +219,7 @@ Status forward(const Context& context, const TtmForward& a, const Shape& s) {
                   a.accumulate);
   Parts parts(context.workspace);
   const SortedIds memory(a.bags.ids, parts);
-  const Status status =
-      sort_keys(context, a.bags.ids, KeyOfId(a.bags, s.rows), memory.sort, memory.keys, memory.order);
+  const Status status = sort_keys(context, a.bags.ids, KeyOfId(a.bags, s.rows), memory.sort, memory.keys, memory.order);
   if (status != Status::ok) return status;
   const unsigned across =
       static_cast<unsigned>(blocks_for(std::int64_t{items_of_row(s)} * ids_of_block, std::int64_t{row_threads} * 8));

@@ -25,9 +25,7 @@ io::Json memory_json(const engine::MemoryTable& table) {
 }
 
 // JSON has no NaN.
-io::Json finite_or_null(double value) {
-  return std::isfinite(value) ? io::Json(value) : io::Json();
-}
+io::Json finite_or_null(double value) { return std::isfinite(value) ? io::Json(value) : io::Json(); }
 
 }  // namespace
 

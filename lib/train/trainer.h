@@ -51,8 +51,8 @@ struct RunResult {
   double best_loss = 0, best_accuracy = 0;
   ScoreMetrics best_scores;
   engine::ClickMetrics best_clicks;  // count 0: the best model is from before a resume
-  MemoryTable memory;            // as planned at the end of the run
-  std::size_t planned_peak = 0;  // largest planned memory at any time, with the memory of a device's driver
+  MemoryTable memory;                // as planned at the end of the run
+  std::size_t planned_peak = 0;      // largest planned memory at any time, with the memory of a device's driver
   std::size_t measured_peak = 0;
   double waited_ms = 0;  // waiting time for the readers
 };

@@ -158,8 +158,7 @@ class Dlrm final : public layers::Model {
     for (std::size_t i = 0; i < dense.size(); ++i) dense[i] = static_cast<float>(i % 7) / 4;
     const auto labels = batch["labels"].as<std::int32_t>();
     const auto samples = batch["samples"].as<std::int64_t>();
-    for (std::size_t b = 0; b < labels.size(); ++b)
-      labels[b] = b % 4 == 0, samples[b] = static_cast<std::int64_t>(b);
+    for (std::size_t b = 0; b < labels.size(); ++b) labels[b] = b % 4 == 0, samples[b] = static_cast<std::int64_t>(b);
     for (std::size_t i = 0; i < spec_.inputs.categories.size(); ++i) fill_column(i, batch);
     return batch;
   }
@@ -215,7 +214,8 @@ class Dlrm final : public layers::Model {
     }
     if (column.is_bag()) {
       const auto offsets = batch[names.offsets.c_str()].as<std::int32_t>();
-      for (std::size_t b = 0; b < offsets.size(); ++b) offsets[b] = static_cast<std::int32_t>(b) * static_cast<std::int32_t>(column.most);
+      for (std::size_t b = 0; b < offsets.size(); ++b)
+        offsets[b] = static_cast<std::int32_t>(b) * static_cast<std::int32_t>(column.most);
     }
     if (column.weighs()) std::ranges::fill(batch[names.weights.c_str()].as<float>(), 1.0F);
   }

@@ -1,6 +1,5 @@
 #include "models/dlrm/dlrm_config.h"
 
-
 #include "lib/core/error.h"
 
 namespace comera::models {
@@ -47,7 +46,8 @@ DlrmSpec parse_dlrm_config(const ConfigReader& reader) {
   spec.hidden = reader.integer("embedding_size");
   spec.bottom = widths_in(reader, "bottom_mlp");
   spec.top = widths_in(reader, "top_mlp");
-  if (!reader.has("features")) fail_input("{}: 'features' is missing; is this the config.json of a model?", reader.name());
+  if (!reader.has("features"))
+    fail_input("{}: 'features' is missing; is this the config.json of a model?", reader.name());
   spec.inputs = data::parse_schema(reader.config()["features"].dump(), reader.name() + ": features");
   check_and_read_forms(spec, reader);
   return spec;

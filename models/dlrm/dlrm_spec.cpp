@@ -37,8 +37,7 @@ std::vector<MlpLayer> top_layers(const DlrmSpec& spec) {
 double table_deviation(std::int64_t rows) { return std::max(0.01, 1 / std::sqrt(3 * static_cast<double>(rows))); }
 
 DlrmSpec with_head(const DlrmSpec& spec, Task task, const std::vector<std::string>&) {
-  if (task != Task::ctr)
-    fail_input("[model] a DLRM predicts clicks from numbers and categories; use --task ctr");
+  if (task != Task::ctr) fail_input("[model] a DLRM predicts clicks from numbers and categories; use --task ctr");
   return spec;
 }
 
@@ -54,8 +53,7 @@ std::vector<WeightSite> weight_sites(const DlrmSpec& spec) {
 
 void check(const DlrmSpec& spec) {
   constexpr std::int64_t widest = 1 << 17;
-  if (spec.task != Task::ctr)
-    fail_input("[model] a DLRM predicts clicks from numbers and categories; use --task ctr");
+  if (spec.task != Task::ctr) fail_input("[model] a DLRM predicts clicks from numbers and categories; use --task ctr");
   check_size("embedding_size", spec.hidden, widest);
   for (const std::int64_t width : spec.bottom) check_size("bottom_mlp", width, widest);
   for (const std::int64_t width : spec.top) check_size("top_mlp", width, widest);

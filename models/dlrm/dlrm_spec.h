@@ -1,6 +1,7 @@
 // The description of a DLRM (Naumov et al. 2019, arXiv 1906.00091): numbers through a bottom MLP, a table per column of
 // categories, dot products of all vectors, a top MLP with one logit. Names are those of Meta's implementation:
-// bot_l.0, bot_l.2, ... (its list of layers has an activation behind each), emb_l.0, emb_l.1, ..., top_l.0, top_l.2, ...
+// bot_l.0, bot_l.2, ... (its list of layers has an activation behind each), emb_l.0, emb_l.1, ..., top_l.0, top_l.2,
+// ...
 #pragma once
 
 #include "lib/data/clicks/schema.h"
@@ -16,9 +17,9 @@ struct DlrmSpec : Spec {
   }
 
   // `hidden` is N, the width of every vector.
-  data::Schema inputs;                // rows and bags of every table
-  std::vector<std::int64_t> bottom;   // widths of the bottom MLP's hidden layers; its last layer has N outputs
-  std::vector<std::int64_t> top;      // of the top MLP's hidden layers; its last layer has one output
+  data::Schema inputs;               // rows and bags of every table
+  std::vector<std::int64_t> bottom;  // widths of the bottom MLP's hidden layers; its last layer has N outputs
+  std::vector<std::int64_t> top;     // of the top MLP's hidden layers; its last layer has one output
 
   std::int64_t numbers() const { return std::max<std::int64_t>(1, std::ssize(inputs.dense)); }
   std::int64_t vectors() const { return 1 + std::ssize(inputs.categories); }

@@ -25,8 +25,9 @@ struct Ids {
            (period ? " repeated" : "") + (weighted ? " weighted" : "");
   }
   Bags in(Run& r) const {
-    return {bags(), static_cast<std::int64_t>(id.size()), r.ints("id"), offsets.empty() ? nullptr : r.ints("offsets"),
-            period, weighted ? static_cast<const float*>(static_cast<const void*>(r.ints("weights"))) : nullptr};
+    return {bags(),       static_cast<std::int64_t>(id.size()),
+            r.ints("id"), offsets.empty() ? nullptr : r.ints("offsets"),
+            period,       weighted ? static_cast<const float*>(static_cast<const void*>(r.ints("weights"))) : nullptr};
   }
   // f32 in every representation.
   void add_weights(Case& c) const {

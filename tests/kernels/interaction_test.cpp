@@ -29,8 +29,7 @@ Case interaction(std::int64_t rows, std::int64_t vectors, std::int64_t columns) 
     r.call(&Backend::interaction_backward, [&] {
       InteractionBackward a;
       a.rows = rows, a.vectors = vectors, a.columns = columns, a.dy = r.in("d_y");
-      for (std::int64_t i = 0; i < vectors; ++i)
-        a.x[i] = r.in(numbered("x", i)), a.dx[i] = r.out(numbered("d_x", i));
+      for (std::int64_t i = 0; i < vectors; ++i) a.x[i] = r.in(numbered("x", i)), a.dx[i] = r.out(numbered("d_x", i));
       return a;
     });
   };

@@ -16,8 +16,12 @@ Case logistic(std::int64_t rows, double scale) {
   c.values("loss", {0.25}, Content::wide).values("correct", {2}, Content::f64).values("scale", {0.125}, Content::f64);
   c.forward = [=](Run& r) {
     r.call(&Backend::logistic_loss, [&] {
-      return LogisticLoss{rows,          r.in("z"), r.ints("targets"), r.doubles("scale"),
-                          r.out("loss"), static_cast<double*>(r.out("correct"))};
+      return LogisticLoss{rows,
+                          r.in("z"),
+                          r.ints("targets"),
+                          r.doubles("scale"),
+                          r.out("loss"),
+                          static_cast<double*>(r.out("correct"))};
     });
   };
   c.backward = [=](Run& r) {

@@ -68,8 +68,7 @@ TEST_CASE("dlrm: the loss is that of the formulas") {
   const auto dense = run.batch["dense"].as<const float>();
   double loss = 0;
   for (std::size_t b = 0; b < 2; ++b) {
-    std::vector<std::vector<double>> vectors{
-        mlp({dense[2 * b], dense[2 * b + 1]}, models::bottom_layers(spec), false)};
+    std::vector<std::vector<double>> vectors{mlp({dense[2 * b], dense[2 * b + 1]}, models::bottom_layers(spec), false)};
     for (std::size_t c = 0; c < spec.inputs.categories.size(); ++c) {
       const data::CategoryColumn& column = spec.inputs.categories[c];
       const auto ids = run.batch[("ids." + column.column).c_str()].as<const std::int32_t>();
@@ -82,9 +81,7 @@ TEST_CASE("dlrm: the loss is that of the formulas") {
       };
       for (std::int32_t i = at(b); i < at(b + 1); ++i)
         for (std::size_t k = 0; k < 8; ++k) {
-          const double weight = column.mean       ? 1.0 / (at(b + 1) - at(b))
-                                : column.weighted ? (b == 0 ? 0.5 : 2)
-                                                  : 1;
+          const double weight = column.mean ? 1.0 / (at(b + 1) - at(b)) : column.weighted ? (b == 0 ? 0.5 : 2) : 1;
           sum[k] += weight * table[static_cast<std::size_t>(ids[static_cast<std::size_t>(i)]) * 8 + k];
         }
       vectors.push_back(sum);
@@ -108,8 +105,8 @@ TEST_CASE("dlrm-kaggle: 33,762,577 rows of 32; at least 99 times smaller in tens
   for (const auto& column : std::get<DlrmSpec>(kaggle().spec).inputs.categories) rows += column.rows;
   CHECK(rows == 33762577);
   // Tables, 13-512-256-64-32 and 383-512-256-1 with biases.
-  const std::int64_t mlps = 13 * 512 + 512 + 512 * 256 + 256 + 256 * 64 + 64 + 64 * 32 + 32 + 383 * 512 + 512 +
-                            512 * 256 + 256 + 256 + 1;
+  const std::int64_t mlps =
+      13 * 512 + 512 + 512 * 256 + 256 + 256 * 64 + 64 + 64 * 32 + 32 + 383 * 512 + 512 + 512 * 256 + 256 + 256 + 1;
   CHECK(dense->parameters().count() == rows * 32 + mlps);
   CHECK(chains->parameters_dense() == dense->parameters().count());
   CHECK(dense->parameters().count() >= 99 * chains->parameters().count());
@@ -128,8 +125,7 @@ TEST_CASE("dlrm: config.json reads back to the same text") {
 
 TEST_CASE("dlrm: other tasks and contradictory sizes are refused") {
   DlrmSpec spec = small_dlrm(Form::dense);
-  CHECK_THROWS_WITH(models::with_head(spec, models::Task::classify, {"a", "b"}),
-                    Catch::Contains("use --task ctr"));
+  CHECK_THROWS_WITH(models::with_head(spec, models::Task::classify, {"a", "b"}), Catch::Contains("use --task ctr"));
   spec.inputs.categories[0].rows = 0;
   CHECK_THROWS_WITH(models::check(spec), Catch::Contains("rows is 0"));
   spec.inputs.categories.clear();

@@ -74,7 +74,7 @@ Sizes sizes_of(const OptionValues& values, const char* option, const char* examp
   const std::size_t x = text.find('x');
   const auto first = parse_integer(text.substr(0, x)),
              second = x == std::string::npos ? std::nullopt : parse_integer(text.substr(x + 1));
-  if (!first || !second || *first < 1 || *second < 1 || *first > 1 << 24 || *second > 1 << 20)
+  if (!first || !second || *first < 1 || *second < 1 || *first > 1 << 28 || *second > 1 << 20)
     fail_input("[bench] --{} {}: expected two sizes, such as {}", option, text, example);
   return {*first, *second};
 }
@@ -96,6 +96,7 @@ report::LinearBench linear_of(const OptionValues& values) {
 report::LookupBench lookup_of(const OptionValues& values) {
   const auto [rows, columns] = sizes_of(values, "table", "30522x768");
   report::LookupBench bench{.rows = rows, .columns = columns};
+  bench.zipf = values.flag("zipf");
   if (values.text("form") == "dense") return bench;
   if (values.text("form") != "tt") fail_input("[bench] --table {}: want --form tt or dense", values.text("table"));
   const std::int64_t rank = values.has("embedding-rank") ? values.integer("embedding-rank") : 32;
@@ -138,6 +139,10 @@ std::vector<Option> bench_options() {
            .group = "Work",
            .help = "time look-ups in one word table of this size, batch x seq ids",
            .metavar = "ROWSxCOLUMNS"},
+          {.name = "zipf",
+           .type = OptionType::flag,
+           .group = "Work",
+           .help = "with --table: the logarithms of the ids are uniform, as those of words sorted by frequency"},
           {.name = "warmup",
            .type = OptionType::integer,
            .default_text = "2",

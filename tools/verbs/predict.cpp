@@ -72,7 +72,8 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
 OptionTable predict_table() {
   OptionTable table("predict",
                     "label, score or embed lines of standard input (one text each, or two with a tab between) or rows "
-                    "of files, or continue their text (decoders); an empty line has an empty answer; models of clicks print the probability of a click for each row");
+                    "of files, or continue their text (decoders); an empty line has an empty answer; models of clicks "
+                    "print the probability of a click for each row");
   table.positional({.name = "MODEL", .help = "a run folder, a model folder, or a GGUF file"})
       .add(line_options())
       .add({adapter_option()})

@@ -27,8 +27,8 @@ std::size_t entries_of_first_line(const std::string& path) {
     if (at != std::string_view::npos) at = line.find_first_not_of(" \t", at);
   }
   if (words < 2 || words > most_categories + 1)
-    fail_input("[data] {}: line 1: has {} words; a label and 1 to {} entries are wanted, or a --schema with a bag", path,
-               words, most_categories);
+    fail_input("[data] {}: line 1: has {} words; a label and 1 to {} entries are wanted, or a --schema with a bag",
+               path, words, most_categories);
   return words - 1;
 }
 

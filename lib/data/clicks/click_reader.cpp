@@ -64,8 +64,7 @@ void ClickReader::read_header() {
     split(line);
     for (std::size_t i = 0; i < fields_.count(); ++i) names_.emplace_back(fields_[i]);
   }
-  for (const DenseColumn& column : schema_.dense)
-    dense_at_.push_back(column_of(column.column, names_, lines_->path()));
+  for (const DenseColumn& column : schema_.dense) dense_at_.push_back(column_of(column.column, names_, lines_->path()));
   for (const CategoryColumn& column : schema_.categories)
     categories_at_.push_back(column_of(column.column, names_, lines_->path()));
   const bool there = std::find(names_.begin(), names_.end(), schema_.label) != names_.end();
@@ -147,8 +146,8 @@ void ClickReader::take_libfm(std::string_view line, ClickRow& row) {
       fail_input("[data] {}: line {}: has more than {} entries; a schema with one category makes a bag of any number",
                  lines_->path(), row.line, schema_.categories.size());
     if (schema_.categories[at].rows > 0 && !schema_.categories[at].weighted && *value != 1)
-      fail_input("[data] {}: line {}: '{}' has another value than 1, for which column '{}' has no weights", lines_->path(),
-                 row.line, shown(word), printable(schema_.categories[at].column));
+      fail_input("[data] {}: line {}: '{}' has another value than 1, for which column '{}' has no weights",
+                 lines_->path(), row.line, shown(word), printable(schema_.categories[at].column));
     add_key(schema_.categories[at], word.substr(0, colon), row);
     row.values.push_back(static_cast<float>(*value));
     if (!schema_.libfm_bag()) row.ends.push_back(static_cast<std::uint32_t>(row.keys.size()));

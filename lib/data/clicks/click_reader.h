@@ -12,12 +12,12 @@
 namespace comera::data {
 
 struct ClickRow {
-  std::int64_t line = 0;      // at which the row begins
-  std::int32_t label = -1;    // 0 or 1; -1: unknown
-  std::vector<float> dense;   // NaN: missing
+  std::int64_t line = 0;     // at which the row begins
+  std::int32_t label = -1;   // 0 or 1; -1: unknown
+  std::vector<float> dense;  // NaN: missing
   // The keys of all categories, one column after another: a hash of the text, or the number itself (Encoding::id).
   std::vector<std::uint64_t> keys;
-  std::vector<float> values;       // libFM: of each key
+  std::vector<float> values;        // libFM: of each key
   std::vector<std::uint32_t> ends;  // of the keys of each column
 };
 

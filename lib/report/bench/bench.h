@@ -51,6 +51,7 @@ BenchReport bench_linear(const plan::Machine& machine, const LinearBench& bench,
 struct LookupBench {
   std::int64_t rows = 0, columns = 0;
   layers::WeightForm form = {};
+  bool zipf = false;  // the logarithms of the ids are uniform, not the ids
 };
 BenchReport bench_lookup(const plan::Machine& machine, const LookupBench& bench, const BenchOptions& options);
 

@@ -1,4 +1,6 @@
 // Benches of embedding lookups, declared in lib/report/bench/bench_layer.h.
+#include <cmath>
+
 #include "kernels/bags.h"
 #include "lib/engine/weights.h"
 #include "lib/layers/embedding.h"
@@ -11,12 +13,13 @@ using layers::Tensor;
 
 class TableAlone final : public LayerAlone {
  public:
-  TableAlone(const plan::Machine& machine, const layers::TableSpec& spec, const BenchOptions& options)
+  TableAlone(const plan::Machine& machine, const layers::TableSpec& spec, bool zipf, const BenchOptions& options)
       : LayerAlone(machine),
         rows_(spec.rows),
         columns_(spec.columns),
         tokens_(options.batch * options.length),
-        seed_(options.seed) {
+        seed_(options.seed),
+        zipf_(zipf) {
     layers::Builder build = builder();
     table_ = layers::make_table(build, spec);
     take_memory();
@@ -43,8 +46,7 @@ class TableAlone final : public LayerAlone {
       char* base = static_cast<char*>(data_.data()) + static_cast<std::size_t>(i) * set_bytes();
       sets_.push_back({{base, DType::i32, {tokens_}}, {base + id_bytes(), machine_.dtype, {tokens_, columns_}}});
       std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens_));
-      for (std::int32_t& id : ids)
-        id = static_cast<std::int32_t>(next_random(random) % static_cast<std::uint64_t>(rows_));
+      for (std::int32_t& id : ids) id = draw(random);
       engine::write(machine_, sets_.back().ids, std::as_bytes(std::span(ids)));
       fill(sets_.back().dy, static_cast<std::uint64_t>(i) + 1);
     }
@@ -62,11 +64,18 @@ class TableAlone final : public LayerAlone {
   struct Set {
     Tensor ids, dy;
   };
+  std::int32_t draw(std::uint64_t& random) const {
+    const std::uint64_t word = next_random(random);
+    if (!zipf_) return static_cast<std::int32_t>(word % static_cast<std::uint64_t>(rows_));
+    const double share = static_cast<double>(word >> 11) * 0x1p-53;
+    return static_cast<std::int32_t>(std::pow(static_cast<double>(rows_), share)) - 1;
+  }
   std::size_t id_bytes() const { return plan::aligned(static_cast<std::size_t>(tokens_) * sizeof(std::int32_t)); }
   std::size_t row_bytes() const { return static_cast<std::size_t>(tokens_ * columns_) * size_of(machine_.dtype); }
 
   std::int64_t rows_, columns_, tokens_;
   std::uint64_t seed_;
+  bool zipf_;
   std::unique_ptr<layers::Table> table_;
   plan::Arena data_;
   std::vector<Set> sets_;
@@ -80,7 +89,7 @@ BenchReport bench_lookup(const plan::Machine& machine, const LookupBench& bench,
   spec.name = "table";
   spec.rows = bench.rows, spec.columns = bench.columns;
   spec.form = bench.form;
-  TableAlone layer(machine, spec, options);
+  TableAlone layer(machine, spec, bench.zipf, options);
   return bench_layer(layer, memory, options);
 }
 

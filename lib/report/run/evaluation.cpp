@@ -26,8 +26,12 @@ std::vector<std::pair<std::string, double>> metrics_of(const EvaluationReport& e
   }
   if (evaluation.task == data::Task::ctr) {
     const engine::ClickMetrics& clicks = result.clicks;
-    return {{"auc", clicks.auc},          {"auc_error", clicks.auc_error},     {"nce", clicks.nce},
-            {"nce_error", clicks.nce_error}, {"calibration", clicks.calibration}, {"accuracy", result.accuracy},
+    return {{"auc", clicks.auc},
+            {"auc_error", clicks.auc_error},
+            {"nce", clicks.nce},
+            {"nce_error", clicks.nce_error},
+            {"calibration", clicks.calibration},
+            {"accuracy", result.accuracy},
             {"loss", result.loss}};
   }
   std::vector<std::pair<std::string, double>> metrics = {{"accuracy", result.accuracy}, {"loss", result.loss}};
