@@ -218,7 +218,10 @@ std::vector<double> model_answers(const models::Spec& spec, engine::Engine& engi
     case Task::mlm: return model_probabilities(spec, engine, tokens);
     case Task::embed: return model_embeddings(spec, engine, tokens);
     case Task::clm: return model_logits(engine, tokens);
-    case Task::ctr: break;
+    case Task::ctr: {  // clicks on spread rows; the tokens are not read
+      const engine::Scores scores = scores_of(engine, engine.model().planning_batch(16 * tokens.sequences, 1, 0));
+      return {scores.logits.begin(), scores.logits.end()};
+    }
   }
   COMERA_CHECK(false);
 }

@@ -70,8 +70,8 @@ std::vector<RandomTokens> sample_tokens(const models::ModelSpec& spec) {
   const models::Spec& common = models::common(spec);
   std::vector<RandomTokens> samples;
   for (const auto& [sequences, length] : {std::pair<std::int64_t, std::int64_t>{3, 16}, {1, 8}})
-    samples.push_back(random_tokens(sequences, std::min(length, common.positions), common.vocabulary, types_of(spec),
-                                    samples.size() + 1));
+    samples.push_back(random_tokens(sequences, std::min(length, common.positions),
+                                    std::max<std::int64_t>(common.vocabulary, 1), types_of(spec), samples.size() + 1));
   return samples;
 }
 

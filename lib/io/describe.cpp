@@ -21,7 +21,7 @@ std::string dense_kind(const std::string& name, const FileShape& shape) {
   if (name.ends_with("bias") || name.ends_with(".beta")) return "bias";
   if (shape.size() == 1) return "norm";
   if (shape.size() != 2) return "other";
-  for (const char* pattern : {"*embed*", "*wte.weight", "*wpe.weight", "*_embd.weight"})
+  for (const char* pattern : {"*embed*", "*wte.weight", "*wpe.weight", "*_embd.weight", "emb_l.*"})
     if (glob_match(pattern, name)) return "embedding";
   return name.ends_with("weight") ? "linear" : "other";
 }

@@ -26,3 +26,5 @@ add_test(NAME "recipes: bits" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/bit
 set_tests_properties("recipes: bits" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
 add_test(NAME "recipes: smollm2" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/smollm2.sh)
 set_tests_properties("recipes: smollm2" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera" SKIP_RETURN_CODE 77)
+add_test(NAME "recipes: dlrm" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/dlrm.sh)
+set_tests_properties("recipes: dlrm" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")

@@ -91,6 +91,11 @@ void settle(OptionValues& values) {
   const std::string& folder = values.text("model");
   io::require_model_folder("[finetune]", folder);
   const models::ModelSpec stored = models::spec_from_folder(folder);
+  if (std::holds_alternative<models::DlrmSpec>(stored))
+    fail_input(
+        "[finetune] {}: is a model of clicks, whose categories are those of its run; go on with `comera pretrain "
+        "--resume {}`",
+        folder, folder);
   if (!values.given("task")) values.set("task", data::name_of(task_for(values, stored)), OptionSource::fallback);
   if (train::task_of(values) == data::Task::embed && !values.has("teacher") && !values.has("resume"))
     fail_input(

@@ -59,7 +59,7 @@ OptionTable pretrain_table() {
   table.add(train::data_options()).add(model_options()).add(training_options()).add(train::rank_options());
   add_run_options(table);
   table.synonyms({"train", "training", "learn", "fit"});
-  table.common({"task", "data", "dev", "text", "label", "tokenizer", "schema", "model", "rank", "steps", "output"});
+  table.common({"task", "data", "dev", "text", "label", "tokenizer", "model", "rank", "steps", "output"});
   table.example(
       "comera pretrain --model encoder-small --form tt --rank 16 --data train.tsv --dev dev.tsv --text "
       "premise,hypothesis "

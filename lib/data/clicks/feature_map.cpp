@@ -155,7 +155,6 @@ void FeatureMap::save(const Folder& folder) const {
                         [](const io::TensorToWrite& tensor, io::TensorSink& sink) {
                           sink.bytes(tensor.data, static_cast<std::size_t>(tensor.shape[0]) * sizeof(std::uint64_t));
                         });
-  file.commit();
 }
 
 std::int32_t FeatureMap::row(std::size_t column, std::uint64_t key) const {

@@ -2,14 +2,14 @@
 # Models of clicks: trained, resumed, evaluated, asked and exported; wrong data are refused.
 . "$(dirname "$0")/../expect.sh"
 
-# 1,200 rows. A click is likely for some pairs of user and item, and more likely for large numbers.
+# 1,200 rows. Some users, some items and large numbers make a click likely.
 rows() {
   printf 'click,user,item,tags,price\n'
   awk -v seed="$1" 'BEGIN {
     srand(seed)
     for (i = 0; i < 1200; i++) {
       user = int(rand() * 40); item = int(rand() * 30); price = int(rand() * 100)
-      score = ((user + item) % 3 == 0 ? 2 : -2) + (price - 50) / 40
+      score = (user % 3 - 1) * 1.5 + (item % 3 - 1) * 1.5 + (price - 50) / 40
       printf "%d,u%d,i%d,%s,%d\n", rand() < 1 / (1 + exp(-score)), user, item, \
         (item % 5 ? "t" item % 5 "|t" item % 7 : ""), price
     }
@@ -23,7 +23,7 @@ cat >schema.json <<'SCHEMA'
 SCHEMA
 
 options=(--model dlrm-small --hidden 8 --bottom-mlp 16 --top-mlp 32 --schema schema.json --data train.csv --dev dev.csv
-  --batch 64 --steps 120 --seed 3 --lr 5e-3 --lr-cores 5e-3 --save-every 40 --eval-every 40 --quiet)
+  --batch 64 --steps 120 --seed 3 --lr 5e-3 --lr-cores 5e-3 --save-every 40 --quiet)
 forms=(--form tt --tt-rows 20 --embedding-rank 4 --embedding-order 2)
 
 run "$COMERA" pretrain "${options[@]}" --form dense -o dense
@@ -36,13 +36,13 @@ expect_exit 0
 
 # Both learn: the constant answer has AUC .5 and NCE 1.
 for name in dense whole; do
-  run "$COMERA" evaluate $name --data dev.csv --json --require 'auc>=0.75' --require 'nce<0.95'
+  run "$COMERA" evaluate $name --data dev.csv --json --require 'auc>=0.7' --require 'nce<0.95'
   expect_exit 0
   expect_json "d['task'] == 'ctr' and d['examples'] == 1200 and 0 < d['auc_error'] < .03 and len(d['calibration_curve']) == 10"
 done
 run "$COMERA" inspect whole
-expect_out 'emb_l.0 +.*ttm'
-expect_out 'emb_l.2 +.*dense'
+expect_out 'emb_l.0.weight +embedding.*ttm'
+expect_out 'emb_l.2.weight +embedding.*dense'
 run "$COMERA" inspect --runs dense whole
 expect_out 'dev AUC'
 
@@ -67,7 +67,7 @@ run "$COMERA" predict whole --data unknown.csv
 expect_same_bytes .out known.out
 run_with "$(head -n 3 dev.csv)
 " "$COMERA" predict whole
-expect_same_bytes .out <(head -n 2 known.out)
+paste .out <(head -n 2 known.out) | awk '{ d = $1 - $2; if (d < -1e-5 || d > 1e-5) exit 1 }' || fail 'standard input gives the same answers'
 run "$COMERA" predict whole --data dev.csv --jsonl
 expect_jsonl "len(d) == 1200 and all(0 < one['probability'] < 1 for one in d)"
 
@@ -111,7 +111,8 @@ sed 's/"item"/{"column": "item", "encoding": "id", "rows": 9}/' schema.json >ran
 refuses "line 2: column 'item' has 'i" --schema range.json
 echo '{"label": "click"' >broken.json
 refuses 'broken.json' --schema broken.json
-refuses 'train.tsv.*--schema' --schema '' --data train.tsv
+run "$COMERA" pretrain --model dlrm-small --data train.csv --steps 1 -o new
+expect_refused 'train.csv: the columns are not known; use --schema FILE'
 run "$COMERA" pretrain --model encoder-small --task ctr --data train.csv --schema schema.json --steps 1 -o new
 expect_refused 'use --model dlrm-small'
 run "$COMERA" evaluate dense --data missing.csv
