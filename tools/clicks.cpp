@@ -1,6 +1,6 @@
 #include "tools/clicks.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <numeric>

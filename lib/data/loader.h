@@ -58,7 +58,7 @@ struct DataSpec {
   // clm: each row of JSONL is a conversation (column "messages" if none is named), a document by this template. The
   // answers of the assistant are predicted, see ChatTemplate::conversation(). Null: rows are texts.
   std::shared_ptr<const ChatTemplate> chat = nullptr;
-  std::string schema;             // ctr: a schema file, "criteo", or "" for libFM files
+  std::string schema;                         // ctr: a schema file, "criteo", or "" for libFM files
   std::int64_t min_count = 0, hash_rows = 0;  // ctr: FeatureRules (lib/data/clicks/feature_map.h)
 };
 

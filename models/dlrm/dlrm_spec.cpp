@@ -1,6 +1,6 @@
 #include "models/dlrm/dlrm_spec.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "lib/data/clicks/schema.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>
