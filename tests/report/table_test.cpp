@@ -8,6 +8,7 @@
 
 using namespace comera::report;
 using Catch::Matchers::Contains;
+using comera::io::Json;
 
 namespace {
 
@@ -62,7 +63,7 @@ TEST_CASE("CSV quotes fields that need quotes and contains plain numbers") {
 TEST_CASE("Every line of JSONL reads back as one object") {
   const auto lines = lines_of(render(layers(), Format::jsonl));
   REQUIRE(lines.size() == 2);
-  const auto first = comera::io::Json::parse(lines[0]), second = io::Json::parse(lines[1]);
+  const auto first = Json::parse(lines[0]), second = Json::parse(lines[1]);
   CHECK(first["name"] == "a|b,\"c\"");
   CHECK(first["ranks"] == std::vector<int>{1, 12, 1});
   CHECK(first["parameters"] == 20448);
@@ -73,7 +74,7 @@ TEST_CASE("JSONL survives names that are not UTF-8") {
   Table table;
   table.columns = {{"name", "name"}};
   table.rows = {{std::string("bad \xff name")}};
-  CHECK(comera::io::Json::parse(render(table, Format::jsonl))["name"].get<std::string>().starts_with("bad "));
+  CHECK(Json::parse(render(table, Format::jsonl))["name"].get<std::string>().starts_with("bad "));
 }
 
 TEST_CASE("HTML escapes names") {
