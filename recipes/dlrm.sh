@@ -159,7 +159,7 @@ length() { if "$smoke"; then echo --steps 4; else echo --epochs "$1"; fi; }
 data=(--data "$folder/data/movielens.train.tsv.zst" --schema "$folder/data/movielens.json")
 test=$folder/data/movielens.test.tsv.zst
 # shellcheck disable=SC2046
-compare movielens 1000 "8 16" --batch 2048 $(length 5) --lr 2e-3 --lr-cores 2e-3
+compare movielens 1000 "8 16" --batch 2048 $(length 3) --lr 2e-3 --lr-cores 2e-3
 
 data=(--data "$folder/data/frappe.train.libfm.zst")
 test=$folder/data/frappe.test.libfm.zst
@@ -170,13 +170,13 @@ if [ -r "$ctr/criteo8k_train.tsv.zst" ]; then
   data=(--data "$ctr/criteo8k_train.tsv.zst" --schema criteo --min-count 2)
   test=$ctr/criteo8k_dev.tsv.zst
   # shellcheck disable=SC2046
-  compare criteo-8k 200 "8" --batch 256 $(length 3) --lr 1e-3 --lr-cores 1e-3
+  compare criteo-8k 200 "8" --batch 256 $(length 10) --lr 1e-3 --lr-cores 1e-3
 fi
 if [ -r "$ctr/talkingdata_100k.csv.zst" ]; then
   data=(--data "$folder/data/talkingdata.train.csv.zst" --schema "$folder/data/talkingdata.json" --min-count 2)
   test=$folder/data/talkingdata.test.csv.zst
   # shellcheck disable=SC2046
-  compare talkingdata 500 "8" --batch 1024 $(length 2) --lr 1e-3 --lr-cores 1e-3
+  compare talkingdata 500 "8" --batch 1024 $(length 5) --lr 1e-3 --lr-cores 1e-3
 fi
 if [ -r "$ctr/criteo_train.tsv.zst" ] && ! "$smoke"; then
   data=(--data "$ctr/criteo_train.tsv.zst" --schema criteo --min-count 10 --hidden 32 --bottom-mlp "512,256,64"

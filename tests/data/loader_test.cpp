@@ -53,14 +53,14 @@ std::string corpus(int lines, int salt) {
 
 struct Corpus {
   Scratch scratch;
-  std::shared_ptr<const Dataset> rows(int count = 3000) {
+  std::shared_ptr<const TextDataset> rows(int count = 3000) {
     DataSpec spec;
     spec.files = {scratch.write("rows.tsv", tsv(count))};
     spec.text = {"text"};
     spec.label = "label";
     return Dataset::open(spec, letters());
   }
-  std::shared_ptr<const Dataset> stream(int lines = 4000) {
+  std::shared_ptr<const TextDataset> stream(int lines = 4000) {
     for (int i = 0; i < 3; ++i) scratch.write(fmt::format("part{}.txt", i), corpus(lines, i));
     DataSpec spec;
     spec.files = {scratch.path("part*.txt")};
@@ -78,7 +78,7 @@ LoaderOptions options(std::int64_t batch = 32, bool shuffle = true) {
   return made;
 }
 
-void resumes_anywhere(const std::shared_ptr<const Dataset>& dataset, int steps, std::initializer_list<int> stops) {
+void resumes_anywhere(const std::shared_ptr<const TextDataset>& dataset, int steps, std::initializer_list<int> stops) {
   std::vector<std::string> undisturbed;
   std::vector<LoaderState> states;
   const auto loader = Loader::open(dataset, options());
