@@ -20,7 +20,7 @@ rank=${RANK:-32}
   echo "bench_bags.sh: PYTHON names no python with torch; python3 -m venv build/venv-torch and pip install torch numpy" >&2
   exit 2
 }
-free=$(awk '/^MemAvailable/ { printf "%d", $2 * 1024 }' /proc/meminfo)
+free=$(awk '/^MemAvailable/ { printf "%.0f", $2 * 1024 }' /proc/meminfo)
 
 row() { # ROWS NAME MS BYTES
   printf '%12s  %-34s %10.1f ms %10.1f MiB\n' "$1" "$2" "$3" "$(awk -v b="$4" 'BEGIN { print b / 1048576 }')"

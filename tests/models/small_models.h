@@ -125,7 +125,12 @@ inline comera::models::DlrmSpec small_dlrm(comera::models::Form form) {
     column.mean = column.column == "mean";
     column.weighted = column.column == "weighted";
   }
-  apply_small_forms(spec, form);
+  models::FormRules rules;
+  rules.form = form;
+  rules.rank = rules.embedding_rank = 3;
+  rules.order = 2, rules.embedding_order = 3;
+  rules.least_entries = 24;  // the first layer has two inputs, and no bond of rank 3
+  models::apply_forms(spec, models::weight_sites(spec), rules);
   return spec;
 }
 
