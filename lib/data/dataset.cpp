@@ -36,6 +36,12 @@ void check_corpus(const FileDataset& dataset) {
 
 FileDataset::FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> labels)
     : table(std::move(labels)), spec_(std::move(given)), tokenizer_(std::move(tokenizer)) {
+  if (spec_.chat) {
+    if (spec_.task != Task::clm)
+      fail_input("[data] --chat is for decoders (--task clm), the task is {}", name_of(spec_.task));
+    require_chat_tokenizer(*tokenizer_);
+    if (spec_.text.empty()) spec_.text = {"messages"};
+  }
   if (spec_.task != Task::clm) require_specials(*tokenizer_, spec_.task == Task::mlm);
   if (spec_.max_length < shortest_length)
     fail_input("[data] a length of {} tokens is too short; use --seq {} or more", spec_.max_length, shortest_length);
@@ -45,12 +51,6 @@ FileDataset::FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokeni
   if (spec_.text.size() > 1 && tokenizer_->specials().separators == 0)
     fail_input("[tokenizer] {}: its post_processor does not tell what stands between two texts, but --text names {}",
                tokenizer_->source(), joined(spec_.text));
-  if (spec_.chat) {
-    if (spec_.task != Task::clm)
-      fail_input("[data] --chat is for decoders (--task clm), the task is {}", name_of(spec_.task));
-    require_chat_tokenizer(*tokenizer_);
-    if (spec_.text.empty()) spec_.text = {"messages"};
-  }
   asked_ = spec_.text_asked && !spec_.text.empty();
   if (spec_.task != Task::classify && spec_.text.empty()) spec_.text = {"text"};
 }

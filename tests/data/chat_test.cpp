@@ -145,5 +145,5 @@ TEST_CASE("chat: rows that are no conversations are refused with their line") {
              Contains("c.jsonl: line 2: a message is no object with a role"));
   CHECK_THAT(message("d.txt", "hello\n"), Contains("conversations are read from .jsonl files"));
   spec.task = Task::mlm;
-  CHECK_THAT(message("a.jsonl", "{}\n"), Contains("has no [CLS]") || Contains("--chat is for decoders"));
+  CHECK_THAT(message("a.jsonl", "{}\n"), Contains("--chat is for decoders"));
 }

@@ -8,3 +8,7 @@ endfunction()
 compare_with_pypi("ids and texts" tokens_against_pypi.py)
 compare_with_pypi("ids, offsets and texts of tokenizer.json" tokenizer_json_against_pypi.py)
 compare_with_pypi("ids of learned tokenizers" trained_against_pypi.py)
+add_test(NAME "data: chat templates equal those of PyPI's Jinja and transformers" COMMAND bash
+  ${CMAKE_CURRENT_LIST_DIR}/interop/templates_against_pypi.sh $<TARGET_FILE:render_templates> ${CMAKE_BINARY_DIR})
+set_tests_properties("data: chat templates equal those of PyPI's Jinja and transformers" PROPERTIES SKIP_RETURN_CODE 77
+  TIMEOUT 900 RESOURCE_LOCK venv-templates)

@@ -90,8 +90,7 @@ OptionTable predict_table() {
       .add(answer_options());
   table.add(common_options())
       .synonyms({"generate", "infer", "inference", "embed", "encode", "classify", "run", "complete", "chat", "serve"});
-  table.common({"data", "text", "max-tokens", "chat", "system", "temperature", "top-p", "npy", "jsonl", "json", "batch",
-                "tokenizer"});
+  table.common({"data", "max-tokens", "chat", "system", "temperature", "top-p", "npy", "jsonl", "json", "tokenizer"});
   table.example("echo 'Once upon a time' | comera predict stories --max-tokens 100 --temperature 0.8 --top-p 0.9");
   table.example("comera predict run --data reviews.csv --text body --jsonl > labels.jsonl");
   return table.example("printf 'A man sleeps.\\tSomebody rests.\\n' | comera predict run");

@@ -82,68 +82,78 @@ std::string output_folder(const OptionValues& values) {
   return folder;
 }
 
+std::vector<Option> kind_options() {
+  return {{.name = "kind",
+           .type = OptionType::choice,
+           .default_text = "wordpiece",
+           .help = "tokenizer.json of BERT's WordPiece (with vocab.txt), byte-level BPE or Unigram; or a SentencePiece "
+                   "tokenizer.model",
+           .choices = {"wordpiece", "bpe", "unigram", "sentencepiece-unigram", "sentencepiece-bpe"}},
+          {.name = "frame",
+           .type = OptionType::choice,
+           .default_text = "encoder",
+           .help = "pieces around a text: [CLS] and [SEP], with [MASK]; decoder: <s> before it, </s> ends it",
+           .choices = {"encoder", "decoder"}}};
+}
+
 }  // namespace
 
 OptionTable tokenizer_train_table() {
   OptionTable table("tokenizer train", "learn a tokenizer from a sample of texts");
-  table.add(
-      {{.name = "data",
-        .type = OptionType::list,
-        .help = "text, CSV, TSV or JSONL files, plain, .gz or .zst; globs are allowed",
-        .metavar = "FILE,...",
-        .files = FileUse::read},
-       {.name = "text",
-        .type = OptionType::list,
-        .help = "columns of tables",
-        .metavar = "NAME,...",
-        .default_words = "text"},
-       train::data_format_option("General"),
-       {.name = "kind",
-        .type = OptionType::choice,
-        .default_text = "wordpiece",
-        .help = "tokenizer.json of BERT's WordPiece (with vocab.txt), byte-level BPE or Unigram; or a SentencePiece "
-                "tokenizer.model",
-        .choices = {"wordpiece", "bpe", "unigram", "sentencepiece-unigram", "sentencepiece-bpe"}},
-       {.name = "frame",
-        .type = OptionType::choice,
-        .default_text = "encoder",
-        .help = "pieces around a text: [CLS] and [SEP], with [MASK]; decoder: <s> before it, </s> ends it",
-        .choices = {"encoder", "decoder"}},
-       {.name = "vocab-size",
-        .type = OptionType::integer,
-        .default_text = "30522",
-        .help = "limit of pieces, special pieces included",
-        .minimum = 16,
-        .maximum = static_cast<double>(data::most_pieces)},
-       {.name = "sample",
-        .type = OptionType::integer,
-        .default_text = "1000000",
-        .help = "limit of sampled texts, each equally likely; 0: all",
-        .minimum = 0},
-       {.name = "seed", .type = OptionType::integer, .default_text = "0", .help = "seed of the sample", .minimum = 0},
-       {.name = "cased", .type = OptionType::flag, .help = "keep upper case and accents (bpe always does)"},
-       {.name = "min-count",
-        .type = OptionType::integer,
-        .default_text = "2",
-        .help = "lowest count of a pair to be merged (wordpiece, bpe)",
-        .minimum = 1},
-       {.name = "alphabet",
-        .type = OptionType::integer,
-        .default_text = "1000",
-        .help = "number of characters with pieces of their own (wordpiece)",
-        .minimum = 1},
-       {.name = "output",
-        .type = OptionType::path,
-        .help = "folder to write",
-        .metavar = "FOLDER",
-        .short_name = 'o',
-        .in_config = false,
-        .files = FileUse::written},
-       {.name = "force", .type = OptionType::flag, .help = "write into a folder that is not empty", .in_config = false},
-       json_option()});
+  table
+      .add({{.name = "data",
+             .type = OptionType::list,
+             .help = "text, CSV, TSV or JSONL files, plain, .gz or .zst; globs are allowed",
+             .metavar = "FILE,...",
+             .files = FileUse::read},
+            {.name = "text",
+             .type = OptionType::list,
+             .help = "columns of tables",
+             .metavar = "NAME,...",
+             .default_words = "text"},
+            train::data_format_option("General")})
+      .add(kind_options())
+      .add({{.name = "vocab-size",
+             .type = OptionType::integer,
+             .default_text = "30522",
+             .help = "limit of pieces, special pieces included",
+             .minimum = 16,
+             .maximum = static_cast<double>(data::most_pieces)},
+            {.name = "sample",
+             .type = OptionType::integer,
+             .default_text = "1000000",
+             .help = "limit of sampled texts, each equally likely; 0: all",
+             .minimum = 0},
+            {.name = "seed",
+             .type = OptionType::integer,
+             .default_text = "0",
+             .help = "seed of the sample",
+             .minimum = 0},
+            {.name = "cased", .type = OptionType::flag, .help = "keep upper case and accents (bpe always does)"},
+            {.name = "min-count",
+             .type = OptionType::integer,
+             .default_text = "2",
+             .help = "lowest count of a pair to be merged (wordpiece, bpe)",
+             .minimum = 1},
+            {.name = "alphabet",
+             .type = OptionType::integer,
+             .default_text = "1000",
+             .help = "number of characters with pieces of their own (wordpiece)",
+             .minimum = 1},
+            {.name = "output",
+             .type = OptionType::path,
+             .help = "folder to write",
+             .metavar = "FOLDER",
+             .short_name = 'o',
+             .in_config = false,
+             .files = FileUse::written},
+            {.name = "force",
+             .type = OptionType::flag,
+             .help = "write into a folder that is not empty",
+             .in_config = false},
+            json_option()});
   table.add(common_options()).synonyms({"train-tokenizer", "vocab", "vocabulary"});
-  table.common(
-      {"data", "text", "kind", "vocab-size", "sample", "cased", "frame", "min-count", "output", "force", "json"});
+  table.common({"data", "text", "kind", "vocab-size", "sample", "cased", "frame", "output", "force", "json"});
   return table.example("comera tokenizer train --data 'corpus/*.txt.gz' --vocab-size 8000 -o tokenizer");
 }
 

@@ -155,7 +155,7 @@ ConversationIds encode_conversation(const Conversation& conversation, const Toke
   auto answer = conversation.answers.begin();
   for (const Span& place : places) {
     while (answer != conversation.answers.end() && answer->end <= place.begin) ++answer;
-    made.answers.push_back(answer != conversation.answers.end() && place.begin >= answer->begin);
+    made.answers.push_back(answer != conversation.answers.end() && place.end > answer->begin);
   }
   return made;
 }

@@ -21,7 +21,7 @@ struct Conversation {
 // Ids of a conversation.
 struct ConversationIds {
   Ids ids;
-  std::vector<std::uint8_t> answers;  // 1: the token is of an answer
+  std::vector<std::uint8_t> answers;  // 1: the token has a byte of an answer
 };
 
 class ChatTemplate {

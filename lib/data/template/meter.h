@@ -23,7 +23,7 @@ template <class... Args>
 
 // A conversation of a million characters takes some hundred thousand steps.
 struct Limits {
-  std::uint64_t steps = 50'000'000;
+  std::uint64_t steps = 10'000'000;
   std::size_t bytes = std::size_t{32} << 20;  // of any text
 };
 

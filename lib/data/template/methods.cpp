@@ -112,12 +112,13 @@ Value call_text(const std::string& text, const std::string& name, const Argument
     const auto keep = arguments.bound({"keepends"})[0];
     return list_of(split_lines(text, keep && is_true(*keep)), meter);
   }
+  static const Names plain = {"upper", "lower", "title", "capitalize", "isdigit", "isspace"};
+  if (!plain.contains(name)) fail_template("the method '{}' of texts is not read", name);
   arguments.bound({});
   if (name == "upper" || name == "lower" || name == "title" || name == "capitalize")
     return change_case(text, name, context);
   if (name == "isdigit") return all_characters(text, [](char c) { return c >= '0' && c <= '9'; });
-  if (name == "isspace") return !text.empty() && without_blanks_before(text).empty();
-  fail_template("the method '{}' of texts is not read", name);
+  return !text.empty() && without_blanks_before(text).empty();
 }
 
 Value call_dict(const Value& dict, const std::string& name, const Arguments& arguments, Meter& meter) {
