@@ -3,7 +3,6 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <queue>
 #include <unordered_map>
 
@@ -22,12 +21,6 @@ constexpr std::size_t longest_sentence = 4000;
 struct Draw {
   std::uint64_t draw, index;
   auto operator<=>(const Draw&) const = default;
-};
-
-struct DrawnText {
-  Draw draw;
-  std::string text;
-  bool operator<(const DrawnText& other) const { return draw < other.draw; }
 };
 
 // Calls `take` with every text that is not blank, and its draw.
@@ -59,21 +52,6 @@ Draw last_draw(const SampleSpec& spec, const std::vector<std::string>& files, st
     if (kept.size() > limit) kept.pop();
   });
   return all <= limit ? Draw{UINT64_MAX, UINT64_MAX} : kept.top();
-}
-
-std::int64_t take_held_sample(const SampleSpec& spec, const std::vector<std::string>& files, std::size_t limit,
-                              const TakeText& take) {
-  std::priority_queue<DrawnText> kept;  // the lowest draws, the highest of them on top
-  for_each_draw(spec, files, [&](Draw draw, std::string_view text) {
-    if (kept.size() < limit || draw < kept.top().draw) kept.push({draw, std::string(text)});
-    if (kept.size() > limit) kept.pop();
-  });
-  std::vector<DrawnText> drawn;
-  for (; !kept.empty(); kept.pop()) drawn.push_back(kept.top());
-  std::sort(drawn.begin(), drawn.end(),
-            [](const DrawnText& a, const DrawnText& b) { return a.draw.index < b.draw.index; });
-  for (const DrawnText& one : drawn) take(one.text);
-  return std::ssize(drawn);
 }
 
 // Cuts long texts at blanks, or at a character if there is no blank.
@@ -115,18 +93,13 @@ class Sentences final : public sentencepiece::SentenceIterator {
 std::int64_t for_each_sampled_text(const SampleSpec& spec, const TakeText& take) {
   const std::vector<std::string> files = resolve_files(spec.files);
   const auto limit = static_cast<std::size_t>(spec.lines);
-  const auto can_reread = [](const std::string& file) { return std::filesystem::is_regular_file(file); };
+  const Draw last = limit > 0 ? last_draw(spec, files, limit) : Draw{UINT64_MAX, UINT64_MAX};
   std::int64_t taken = 0;
-  if (limit > 0 && !std::all_of(files.begin(), files.end(), can_reread)) {
-    taken = take_held_sample(spec, files, limit, take);
-  } else {
-    const Draw last = limit > 0 ? last_draw(spec, files, limit) : Draw{UINT64_MAX, UINT64_MAX};
-    for_each_draw(spec, files, [&](Draw draw, std::string_view text) {
-      if (draw > last) return;
-      take(text);
-      ++taken;
-    });
-  }
+  for_each_draw(spec, files, [&](Draw draw, std::string_view text) {
+    if (draw > last) return;
+    take(text);
+    ++taken;
+  });
   if (taken == 0) fail_input("[tokenizer] {}: holds no text to learn from", spec.files.front());
   return taken;
 }

@@ -25,7 +25,7 @@ using TakeText = std::function<void(std::string_view)>;
 
 // Calls `take` with every text of the sample in the order of the files, without empty ones, and returns their number.
 // Lines of more than 256 KiB come in parts. The files are read twice if the sample has a limit; memory is 16 bytes per
-// text of the sample. Files that can be read once only (pipes) need the memory of the sample.
+// text of the sample.
 std::int64_t for_each_sampled_text(const SampleSpec& spec, const TakeText& take);
 
 std::vector<std::string> sample_texts(const SampleSpec& spec);

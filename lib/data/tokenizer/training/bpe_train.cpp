@@ -46,11 +46,6 @@ class Trainer {
     for (int byte = 0; byte < 256; ++byte) characters.push_back(character_of_byte(static_cast<unsigned char>(byte)));
     std::sort(characters.begin(), characters.end());  // bytes of UTF-8 are in the order of code points
     for (const std::string& character : characters) add(character);
-    if (std::ssize(pieces_) > options.vocab_size)
-      fail_input(
-          "[tokenizer] a vocabulary of {} entries has no room for the {} of special pieces and bytes; use --vocab-size "
-          "{} or more",
-          options.vocab_size, pieces_.size(), pieces_.size());
     std::vector<std::int32_t> symbols;
     for (const auto& [word, count] : counts) {
       symbols.clear();
@@ -97,6 +92,13 @@ class Trainer {
 }  // namespace
 
 std::string train_bpe(const TextSource& texts, const TrainTokenizerOptions& options) {
+  const std::int64_t least = std::ssize(special_pieces(options.frame)) + 256;
+  if (options.vocab_size < least)
+    fail_input(
+        "[tokenizer] a vocabulary of {} entries has no room for the {} of special pieces and bytes; use --vocab-size "
+        "{} "
+        "or more",
+        options.vocab_size, least, least);
   const CountedWords counts = count_words(texts);
   if (counts.empty()) fail_input("[tokenizer] the texts hold no word to learn from");
   return bpe_tokenizer_json(Trainer(counts, options).train(), options.frame);
