@@ -7,10 +7,10 @@
 # COMERA_DATA names a folder with text/gutenberg16.txt.zst; COMERA names the program.
 set -euo pipefail
 folder=${1:?usage: recipes/books.sh FOLDER [MOST]}
-[ -f "$folder/tokenizer/tokenizer.json" ] && exit
+[ -f "$folder/tokenizer/tokenizer.model" ] && exit
 mkdir -p "$folder"
 zstd -dc "${COMERA_DATA:?a folder with text/gutenberg16.txt.zst}/text/gutenberg16.txt.zst" |
   awk -v train="$folder/train.txt" -v dev="$folder/dev.txt" -v most="${2:-0}" \
     'int(NR / 100) % 100 == 7 { if (!most || kept++ < most) print > dev; next } { print > train }'
-"${COMERA:-$(dirname "$0")/../build/comera}" tokenizer train --data "$folder/train.txt" --kind bpe --vocab-size 4096 \
-  -o "$folder/tokenizer"
+"${COMERA:-$(dirname "$0")/../build/comera}" tokenizer train --data "$folder/train.txt" \
+  --kind sentencepiece-bpe --vocab-size 4096 -o "$folder/tokenizer"

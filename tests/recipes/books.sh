@@ -7,7 +7,7 @@ for i in $(seq 2000); do echo "line $i of a book"; done | zstd -q >data/text/gut
 cat >program <<'STUB'
 #!/usr/bin/env bash
 for word; do folder=$word; done # the last word is the output
-mkdir -p "$folder" && echo made >>"$folder/tokenizer.json"
+mkdir -p "$folder" && echo made >>"$folder/tokenizer.model"
 STUB
 chmod +x program
 export COMERA_DATA=$PWD/data COMERA=$PWD/program
@@ -24,6 +24,6 @@ expect_equal "$(wc -l <books30/dev.txt)" 30
 expect_equal "$(comm -12 <(sort books/train.txt) <(sort books30/dev.txt) | wc -l)" 0
 run "$tests/../recipes/books.sh" books 30
 expect_exit 0
-expect_equal "$(cat books/tokenizer/tokenizer.json)" made
+expect_equal "$(cat books/tokenizer/tokenizer.model)" made
 expect_equal "$(wc -l <books/dev.txt)" 100
 finish

@@ -3,7 +3,7 @@
 # above 64, and a row of its run.
 . "$(dirname "$0")/../cli/expect.sh"
 
-mkdir -p data/text folder/text/tokenizer && touch folder/text/tokenizer/tokenizer.json
+mkdir -p data/text folder/text/tokenizer && touch folder/text/tokenizer/tokenizer.model
 cat >program <<'STUB'
 #!/usr/bin/env bash
 for ((i = 1; i <= $#; ++i)); do

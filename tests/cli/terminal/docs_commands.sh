@@ -9,7 +9,7 @@ root=$(cd "$tests/.." && pwd)
 pages=(README.md docs/training.md docs/compression.md docs/export.md docs/formats.md docs/clicks.md)
 
 shortened=(-e 's/--(steps) [0-9]+/--\1 6/' -e 's/--(late-after|save-every|eval-every) [0-9]+/--\1 3/'
-  -e 's/--(vocab-size) [0-9]+/--\1 100/' -e 's/--(max-tokens) [0-9]+/--\1 4/')
+  -e 's/--(vocab-size) [0-9]+/--\1 300/' -e 's/--(max-tokens) [0-9]+/--\1 4/')
 # First words of the lines that need more than the program. Building and packages have separate tests (recipes: README's
 # first command on a bare machine, Debian package, wordnet, minilm).
 elsewhere=('make ' 'tar ' 'sudo apt ' 'recipes/wordnet.sh' 'recipes/minilm.sh')
