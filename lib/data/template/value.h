@@ -48,6 +48,7 @@ enum class Type : std::uint8_t { undefined, none, boolean, integer, real, text, 
 
 class Value {
  public:
+  // NOLINTBEGIN(google-explicit-constructor): numbers and texts are written where a value is wanted
   Value() : held_(Undefined{}) {}
   Value(std::nullptr_t) : held_(nullptr) {}
   Value(bool flag) : held_(flag) {}
@@ -59,6 +60,7 @@ class Value {
   Value(std::shared_ptr<NamespaceBody> body) : held_(std::move(body)) {}
   Value(std::shared_ptr<const Macro> body) : held_(std::move(body)) {}
   Value(std::shared_ptr<LoopState> body) : held_(std::move(body)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   static Value undefined(std::string name);
   // TemplateError if the values nest deeper than 100.
