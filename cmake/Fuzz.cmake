@@ -16,18 +16,15 @@ list(APPEND readers lib/tt/layout.cpp lib/tt/modes.cpp lib/quant/grid.cpp lib/co
   lib/compress/plan/plan_file.cpp lib/export/rewrite/onnx_graphs.cpp lib/export/rewrite/onnx_uses.cpp)
 list(APPEND readers lib/layers/training/weight_form.cpp lib/layers/training/parameter.cpp lib/plan/slab.cpp
   lib/data/loader_state.cpp lib/train/rank_progress.cpp lib/train/train_state.cpp)
-foreach(stem config_reader decoder/decoder_config decoder/decoder_spec decoder/gpt2_config decoder/rope
+foreach(stem config_reader decoder/decoder_config decoder/decoder_spec decoder/gpt2_config decoder/rope dlrm/dlrm_spec
     encoder/encoder_config encoder/encoder_spec forms model_spec spec)
   list(APPEND readers models/${stem}.cpp)
-endforeach()
-foreach(stem byte_stream cut files format line_reader rows table text_reader)
-  list(APPEND readers lib/data/files/${stem}.cpp)
 endforeach()
 foreach(stem clean_cut piece_trie sentencepiece sentencepiece_check sentencepiece_message tokenizer unicode wordpiece)
   list(APPEND readers lib/data/tokenizer/${stem}.cpp)
 endforeach()
-file(GLOB pipeline CONFIGURE_DEPENDS lib/data/tokenizer/pipeline/*.cpp lib/data/template/*.cpp)
-list(APPEND readers ${pipeline})
+file(GLOB rooms CONFIGURE_DEPENDS lib/data/files/*.cpp lib/data/tokenizer/pipeline/*.cpp lib/data/template/*.cpp)
+list(APPEND readers ${rooms} lib/data/clicks/click_reader.cpp lib/data/clicks/schema.cpp)
 list(APPEND readers lib/data/label_kind.cpp lib/data/task.cpp)
 add_library(comera_readers STATIC ${readers} third_party/fmt.cpp)
 target_include_directories(comera_readers PUBLIC ${CMAKE_SOURCE_DIR})
