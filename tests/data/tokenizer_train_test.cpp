@@ -332,6 +332,11 @@ TEST_CASE("tokenizer train: unusable texts and options give an error message") {
   options.model = "bpe";
   options.vocab_size = 5000;
   CHECK_THROWS_AS(train_sentencepiece(hug, options), comera::InputError);
+  options.model = "unigram";
+  options.vocab_size = 8;
+  CHECK_THROWS_WITH(train_sentencepiece(hug, options),
+                    Catch::Contains("more different characters than a vocabulary of 8 pieces has room for") &&
+                        Catch::Contains("use a larger --vocab-size"));
   SampleSpec spec;
   spec.files = {scratch.write("empty.txt", "\n \n")};
   CHECK_THROWS_WITH(sample_texts(spec), Catch::Contains("empty.txt: holds no text to learn from"));

@@ -141,6 +141,11 @@ std::string train_sentencepiece(std::span<const std::string> texts, const TrainT
   Sentences iterator(sentences, progress);
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
+  if (std::string_view(status.message()).find("smaller than required_chars") != std::string_view::npos)
+    fail_input(
+        "[tokenizer] the {} texts hold more different characters than a vocabulary of {} pieces has room for; use a "
+        "larger --vocab-size",
+        texts.size(), options.vocab_size);
   if (!status.ok())
     fail_input("[tokenizer] no SentencePiece model of {} pieces can be learned from these {} texts: {}",
                options.vocab_size, texts.size(), status.message());
