@@ -43,7 +43,7 @@ __device__ void for_keys(const Args& a, const Place& at, float* k, float* v, con
 }
 
 template <int D, class T>
-__global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const __grid_constant__ AttentionForward a) {
+__global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const AttentionForward __grid_constant__ a) {
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const int head_size = static_cast<int>(s.head_size);
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const __g
 
 // delta[B, Hq, Tq], the layout of lse: the sum of dO * O over one query's head. One warp computes one entry.
 template <class T>
-__global__ void row_products(const __grid_constant__ AttentionBackward a, float* delta) {
+__global__ void row_products(const AttentionBackward __grid_constant__ a, float* delta) {
   const AttentionShape& s = a.shape;
   const std::int64_t row = flat_index() / warp_size;  // b, t, h
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -113,7 +113,7 @@ constexpr std::size_t backward_shared() {
 
 template <int D, class T>
 __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
-    backward_queries(const __grid_constant__ AttentionBackward a, const float* deltas) {
+    backward_queries(const AttentionBackward __grid_constant__ a, const float* deltas) {
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const std::int64_t stats = (at.batch * s.heads + at.head) * s.queries;
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
 // Rows are keys, columns are queries. blockIdx.y is a key head; the sums of its query heads are added in order.
 template <int D, class T>
 __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
-    backward_keys(const __grid_constant__ AttentionBackward a, const float* deltas) {
+    backward_keys(const AttentionBackward __grid_constant__ a, const float* deltas) {
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const std::int64_t group = s.heads / s.key_heads;

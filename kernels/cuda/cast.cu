@@ -23,7 +23,7 @@ struct CastTile {
 
 // Bound by memory traffic: per number 4 bytes read and sizeof(T) written.
 template <class T>
-__global__ void __launch_bounds__(threads) cast(const __grid_constant__ TensorBatch<CastTensor> batch) {
+__global__ void __launch_bounds__(threads) cast(const TensorBatch<CastTensor> __grid_constant__ batch) {
   for_tiles(batch, cast_tile, CastTile<T>{});
 }
 

@@ -124,7 +124,7 @@ __device__ void read_sum(const NormForward& a, std::int64_t row, bool aligned, E
 }
 
 template <class T, int eights>
-__global__ void __launch_bounds__(row_threads) forward(const __grid_constant__ NormForward a, bool aligned) {
+__global__ void __launch_bounds__(row_threads) forward(const NormForward __grid_constant__ a, bool aligned) {
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
     Eight s[eights];
     read_sum<T>(a, row, aligned, s);
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(row_threads) forward(const __grid_constant__ N
 
 // For rows wider than the registers. A thread reads again only elements that it wrote itself.
 template <class T>
-__global__ void __launch_bounds__(row_threads) forward_wide(const __grid_constant__ NormForward a, bool aligned) {
+__global__ void __launch_bounds__(row_threads) forward_wide(const NormForward __grid_constant__ a, bool aligned) {
   const void* sums = a.sum ? a.sum : a.x;
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
     const DropoutOfRow dropout(a.dropout, row), output_dropout(a.output_dropout, row);
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(row_threads) forward_wide(const __grid_constan
 }
 
 template <class T>
-__global__ void __launch_bounds__(row_threads) apply(const __grid_constant__ NormApply a, bool aligned) {
+__global__ void __launch_bounds__(row_threads) apply(const NormApply __grid_constant__ a, bool aligned) {
   const DropoutRule rule(a.output_dropout);
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
     const DropoutOfRow dropout(rule, a.output_dropout, row);
@@ -283,7 +283,7 @@ __device__ void join_sums(std::int64_t columns, const Eight* d_gain, const Eight
 
 template <class T, int eights>
 __global__ void __launch_bounds__(row_threads)
-    backward(const __grid_constant__ NormBackward a, bool aligned, float* partial) {
+    backward(const NormBackward __grid_constant__ a, bool aligned, float* partial) {
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   Eight d_gain[eights] = {}, d_shift[eights] = {};
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(row_threads)
 // thread adds only to its own elements.
 template <class T>
 __global__ void __launch_bounds__(row_threads)
-    backward_wide(const __grid_constant__ NormBackward a, bool aligned, float* partial) {
+    backward_wide(const NormBackward __grid_constant__ a, bool aligned, float* partial) {
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   const float count = static_cast<float>(a.columns);
   float* const d_gain = partial + 2 * blockIdx.x * a.columns;

@@ -39,7 +39,7 @@ struct UpdateTile {
 
 // Bound by memory traffic: 16 bytes read and 12 written per parameter.
 __global__ void __launch_bounds__(threads)
-    update(const __grid_constant__ TensorBatch<AdamwTensor> batch, const StepScalars* scalars) {
+    update(const TensorBatch<AdamwTensor> __grid_constant__ batch, const StepScalars* scalars) {
   if (scalars->finite == 0) return;
   for_tiles(batch, update_tile, UpdateTile{scalars->gradient_scale});
 }
@@ -68,7 +68,7 @@ struct DecayTile {
 
 // Bound by memory traffic: 4 bytes read and written per parameter.
 __global__ void __launch_bounds__(threads)
-    decay(const __grid_constant__ TensorBatch<DecayTensor> batch, const StepScalars* scalars) {
+    decay(const TensorBatch<DecayTensor> __grid_constant__ batch, const StepScalars* scalars) {
   if (scalars->finite == 0) return;
   for_tiles(batch, update_tile, DecayTile{});
 }
@@ -110,7 +110,7 @@ struct SumTile {
 
 // Bound by memory traffic: 4 bytes read per number.
 __global__ void __launch_bounds__(threads)
-    square_tiles(const __grid_constant__ TensorBatch<ConstTensor> batch, double* partial) {
+    square_tiles(const TensorBatch<ConstTensor> __grid_constant__ batch, double* partial) {
   for_tiles(batch, sum_tile, SumTile{partial});
 }
 

@@ -140,7 +140,7 @@ COMERA_DEVICE void finish(const Totals& all, RankPenalty penalty, double loss, R
 // Adds the chains to *totals, or starts it if `begins`. With a state, also computes the decision. One block: first
 // eight threads per bond, then one thread per chain.
 __global__ void __launch_bounds__(measure_threads)
-    measure(const __grid_constant__ Chains chains, double threshold, RankPenalty penalty, bool begins,
+    measure(const Chains __grid_constant__ chains, double threshold, RankPenalty penalty, bool begins,
             const double* loss, Totals* totals, RankState* state) {
   auto* bonds = shared_memory<Bond>();
   for_bonds(chains.core, chains.cores, threshold, [&](int k, const Bond& bond) { bonds[k] = bond; });
@@ -174,7 +174,7 @@ Status run(const Context& context, const RankMeasure& a) {
 
 // One block per chain. `totals` is read only for the mean penalty.
 __global__ void __launch_bounds__(chain_threads)
-    penalise(const __grid_constant__ Chains chains, double threshold, RankPenalty penalty, const Totals* totals,
+    penalise(const Chains __grid_constant__ chains, double threshold, RankPenalty penalty, const Totals* totals,
              const RankState* state) {
   __shared__ double norms[max_cores + 1];  // of bonds 0 .. cores
   const int first = chains.first[blockIdx.x], cores = chains.first[blockIdx.x + 1] - first;
@@ -234,7 +234,7 @@ struct WeighTile {
 
 // Bound by memory traffic: 12 bytes per number with decay, 8 without, 0 if the weight is 1 and nothing decays.
 __global__ void __launch_bounds__(weigh_threads)
-    weigh(const __grid_constant__ TensorBatch<WeighedTensor> batch, const RankState* state) {
+    weigh(const TensorBatch<WeighedTensor> __grid_constant__ batch, const RankState* state) {
   for_tiles(batch, weigh_tile, WeighTile{static_cast<float>(state->loss_weight)});
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned threads = 256;
 
-__global__ void __launch_bounds__(threads) make_table(const __grid_constant__ RotaryTable a) {
+__global__ void __launch_bounds__(threads) make_table(const RotaryTable __grid_constant__ a) {
   const std::int64_t half = a.head_size / 2;
   for (std::int64_t i = flat_index(); i < a.positions * half; i += flat_stride()) {
     const auto feature = static_cast<double>(i % half);
@@ -32,7 +32,7 @@ Status run(const Context& context, const RotaryTable& a) {
 // Each item rotates eight features of the first half of a head with their partners in the second half. Bound by memory
 // traffic: x and y once.
 template <class T>
-__global__ void __launch_bounds__(threads) rotate(const __grid_constant__ Rotary a, bool aligned) {
+__global__ void __launch_bounds__(threads) rotate(const Rotary __grid_constant__ a, bool aligned) {
   const std::int64_t half = a.head_size / 2, eights = blocks_for(half, 8);
   for (std::int64_t i = flat_index(); i < a.tokens * a.heads * eights; i += flat_stride()) {
     const std::int64_t head = i / eights, at = i % eights * 8, angle = a.positions[head / a.heads] * half;

@@ -47,7 +47,7 @@ __device__ inline QueryFacts facts_of(const AttentionBackward& a, std::int64_t b
 
 template <int D>
 __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
-    tensor_backward_queries(const __grid_constant__ AttentionBackward a, float* deltas) {
+    tensor_backward_queries(const AttentionBackward __grid_constant__ a, float* deltas) {
   const AttentionShape& s = a.shape;
   const TensorPlace at;
   const int head_size = static_cast<int>(s.head_size);
@@ -122,7 +122,7 @@ __device__ inline KeyRange joined_queries(const AttentionShape& s, std::int64_t 
 // Rows are keys, columns are queries. blockIdx.y is a key head; the sums of its query heads are added in order.
 template <int D>
 __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 3 : 2)
-    tensor_backward_keys(const __grid_constant__ AttentionBackward a, const float* deltas) {
+    tensor_backward_keys(const AttentionBackward __grid_constant__ a, const float* deltas) {
   const AttentionShape& s = a.shape;
   const TensorPlace at;
   const int group = static_cast<int>(s.heads / s.key_heads), head_size = static_cast<int>(s.head_size);

@@ -65,7 +65,7 @@ __device__ void load_tile(const Operand<Place>& from, int row, int column, int r
 
 // A thread computes rows 2y, 2y + 1 and columns x, x + 16 of the tile.
 template <class T, class Place, int capacity>
-__global__ void small_products(const __grid_constant__ Batch<SmallProduct<Place>, capacity> batch) {
+__global__ void small_products(const Batch<SmallProduct<Place>, capacity> __grid_constant__ batch) {
   __shared__ float as[chain_tile][chain_tile + 1], bs[chain_tile][chain_tile + 1];
   const SmallProduct<Place>& g = batch.item[item_of_block(batch)];
   const int tile = static_cast<int>(blockIdx.x - g.first_block), across = tiles_of_chain(g.n),
@@ -112,7 +112,7 @@ struct CoreCopy {
 };
 
 template <class T, class Place, int capacity>
-__global__ void copy_cores(const __grid_constant__ Batch<CoreCopy<Place>, capacity> batch) {
+__global__ void copy_cores(const Batch<CoreCopy<Place>, capacity> __grid_constant__ batch) {
   const CoreCopy<Place>& c = batch.item[item_of_block(batch)];
   const unsigned at = (blockIdx.x - c.first_block) * chain_threads + threadIdx.x;
   if (at >= static_cast<unsigned>(c.count)) return;
@@ -138,7 +138,7 @@ constexpr int core_tiles(int rows) { return (rows + rows_of_core_tile - 1) / row
 
 // Blocks of 32 x 8 threads: 32 columns of a core; thread row y sums every eighth row.
 template <class Place, int capacity>
-__global__ void unmask_gradients(const __grid_constant__ Batch<CoreGradient<Place>, capacity> batch) {
+__global__ void unmask_gradients(const Batch<CoreGradient<Place>, capacity> __grid_constant__ batch) {
   constexpr int high = chain_threads / warp_size;
   __shared__ float parts[high][warp_size];
   const CoreGradient<Place>& g = batch.item[item_of_block(batch)];
@@ -169,7 +169,7 @@ __global__ void unmask_gradients(const __grid_constant__ Batch<CoreGradient<Plac
 
 // Adds up the diagonal gradients of cores with several tiles.
 template <class Place, int capacity>
-__global__ void join_diagonals(const __grid_constant__ Batch<CoreGradient<Place>, capacity> batch) {
+__global__ void join_diagonals(const Batch<CoreGradient<Place>, capacity> __grid_constant__ batch) {
   const CoreGradient<Place>& g = batch.item[item_of_block(batch)];
   const int column = static_cast<int>((blockIdx.x - g.first_block) * chain_threads + threadIdx.x);
   if (column >= g.columns || masked(g.diagonal[column], g.threshold) == 0) return;

@@ -55,7 +55,8 @@ Status launch_some(const Context& context, const Item* items, int count, dim3 th
 // `few` and `many` are the same kernel for the two batch sizes. Items without blocks are skipped.
 template <class Item>
 Status launch_batches(const Context& context, std::vector<Item> items, dim3 threads,
-                      void (*few)(Batch<Item, few_items>), void (*many)(Batch<Item, many_items<Item>>)) {
+                      void (*few)(Parameter<Batch<Item, few_items>>),
+                      void (*many)(Parameter<Batch<Item, many_items<Item>>>)) {
   std::erase_if(items, [](const Item& item) { return item.blocks == 0; });
   const int count = static_cast<int>(items.size());
   if (count <= few_items)

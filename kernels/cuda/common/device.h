@@ -47,7 +47,11 @@ Status check_launch();
 Status raise_shared_limit(const void* kernel, std::size_t bytes);
 std::size_t shared_limit();  // largest shared memory of a block on the current device, in bytes
 
+// Parameter<T>: a kernel's `const T __grid_constant__ name` in the type of the kernel.
 #ifdef __CUDACC__
+template <class T>
+using Parameter = T;
+
 template <class T>
 __device__ T* shared_memory() {
   extern __shared__ __align__(16) unsigned char comera_shared[];
@@ -67,6 +71,9 @@ Status launch(const Context& context, const Launch& where, void (*kernel)(Parame
   return check_launch();
 }
 #else
+template <class T>
+using Parameter = const T&;
+
 template <class T>
 T* shared_memory() {
   return static_cast<T*>(emulator::dynamic_shared());

@@ -59,7 +59,7 @@ inline Launch tall_launch(std::int64_t widest, std::int64_t rows, int lanes, int
 }
 
 template <class T, int lanes>
-__global__ void finish_rows(const __grid_constant__ TallItems<FinishItem<T>> items, std::int64_t rows,
+__global__ void finish_rows(const TallItems<FinishItem<T>> __grid_constant__ items, std::int64_t rows,
                             Activation activation) {
   const FinishItem<T>& o = items.item[blockIdx.z];
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x) * lanes;
@@ -84,7 +84,7 @@ __global__ void finish_rows(const __grid_constant__ TallItems<FinishItem<T>> ite
 
 // One tile of rows: applies the slope, sums the columns in each of the eight thread rows, then adds these in order.
 template <class T, int lanes>
-__global__ void slope_rows(const __grid_constant__ TallItems<SlopeItem<T>> items, std::int64_t rows,
+__global__ void slope_rows(const TallItems<SlopeItem<T>> __grid_constant__ items, std::int64_t rows,
                            Activation activation) {
   __shared__ float parts[tall_rows][warp_size * lanes];
   const SlopeItem<T>& o = items.item[blockIdx.z];
@@ -122,7 +122,7 @@ __global__ void slope_rows(const __grid_constant__ TallItems<SlopeItem<T>> items
 
 // d_bias += the sums of all tiles. Each thread row adds every eighth tile; then these sums are added in order.
 template <class T>
-__global__ void join_tiles(const __grid_constant__ TallItems<SlopeItem<T>> items, std::int64_t tiles) {
+__global__ void join_tiles(const TallItems<SlopeItem<T>> __grid_constant__ items, std::int64_t tiles) {
   __shared__ float parts[tall_rows][warp_size];
   const SlopeItem<T>& o = items.item[blockIdx.y];
   if (!o.sums) return;

@@ -39,8 +39,11 @@ comera_switch_fiber:
 namespace comera::kernels::cuda::emulator {
 namespace {
 
-constexpr int warp_size = 32;
-constexpr std::size_t stack_bytes = 128 * 1024;
+constexpr int warp_size = 32, every_lane = -1;
+constexpr std::size_t stack_bytes = 192 * 1024;
+// Stacks begin at different distances from the end of their pages; otherwise the threads of a block would share a few
+// sets of the processor's caches. An odd number of cache lines spreads them over all sets.
+constexpr std::size_t stack_shift = 9 * 64, stack_shifts = 113;
 
 // Two tokens in turn: a thread that leaves a barrier late must not acquire the accesses of the next one.
 struct Tokens {
@@ -51,7 +54,9 @@ struct Tokens {
 struct Warp {
   unsigned alive = 0, arrived = 0;  // lanes
   unsigned generation[warp_size] = {};
-  std::uint64_t value[warp_size] = {};
+  std::uint64_t value[warp_size] = {};     // given to an exchange
+  int source[warp_size] = {};              // the lane whose value each lane wants, or every_lane
+  std::uint64_t received[warp_size] = {};  // from the lane's last exchange
 };
 
 struct Fiber {
@@ -68,6 +73,7 @@ struct Grid {
   std::vector<int> order;
   std::vector<std::uint8_t> shared;
   unsigned threads = 0, alive = 0, arrived = 0, generation = 0;
+  unsigned turn = 0;  // position in `order` of the current thread
   int current = 0;
   bool progress = false;
   void *scheduler = nullptr, *scheduler_thread = nullptr;
@@ -86,10 +92,30 @@ Grid grid_state;
   std::abort();
 }
 
+void switch_to_turn(void** from) {
+  Grid& g = grid_state;
+  g.current = g.order[g.turn];
+  const Fiber& fiber = g.fibers[g.current];
+  threadIdx = fiber.index;
+  races::switch_to(fiber.thread);
+  comera_switch_fiber(from, fiber.top);
+}
+
+// Continues with the next thread of the order, or with the scheduler after the last thread has ended.
 void leave() {
-  Fiber& fiber = grid_state.fibers[grid_state.current];
-  races::switch_to(grid_state.scheduler_thread);
-  comera_switch_fiber(&fiber.top, grid_state.scheduler);
+  Grid& g = grid_state;
+  Fiber& fiber = g.fibers[g.current];
+  if (g.alive == 0) {
+    races::switch_to(g.scheduler_thread);
+    comera_switch_fiber(&fiber.top, g.scheduler);
+  }
+  do {
+    if (++g.turn < g.threads) continue;
+    if (!g.progress) stop("threads wait at a barrier, or for a lane of their warp, that others never reach");
+    g.turn = 0;
+    g.progress = false;
+  } while (g.fibers[g.order[g.turn]].done);
+  if (g.order[g.turn] != g.current) switch_to_turn(&fiber.top);
 }
 
 Warp& own_warp() { return grid_state.warps[grid_state.current / warp_size]; }
@@ -102,10 +128,25 @@ bool open_block() {
   return g.progress = true;
 }
 
-// Lanes that have ended do not count.
+// What each lane of an exchange receives: the value of its source, or its own if the source takes no part.
+void deliver(Warp& warp, unsigned lanes) {
+  unsigned set = 0;
+  for (int i = 0; i < warp_size; ++i)
+    if (lanes >> i & 1 && warp.value[i] != 0) set |= 1u << i;
+  for (int i = 0; i < warp_size; ++i) {
+    if ((lanes >> i & 1) == 0) continue;
+    const int source = warp.source[i];
+    warp.received[i] = source == every_lane ? set : warp.value[lanes >> source & 1 ? source : i];
+  }
+}
+
+// Lanes that have ended do not count. The last lane that arrives delivers for all: after that, each lane may give its
+// next value.
 bool open_warp(Warp& warp, unsigned mask) {
-  if ((warp.arrived & mask & warp.alive) != (mask & warp.alive)) return false;
+  const unsigned lanes = mask & warp.alive;
+  if ((warp.arrived & lanes) != lanes) return false;
   warp.arrived &= ~mask;
+  deliver(warp, lanes);
   for (int i = 0; i < warp_size; ++i) warp.generation[i] += mask >> i & 1;
   return grid_state.progress = true;
 }
@@ -129,7 +170,9 @@ void begin(Fiber& fiber) {
     if (fiber.stack == MAP_FAILED) stop("no memory for the stack of a thread");
     fiber.thread = races::new_thread();
   }
-  auto* top = reinterpret_cast<void**>(static_cast<char*>(fiber.stack) + stack_bytes) - 2;
+  const auto index = static_cast<std::size_t>(&fiber - grid_state.fibers.data());
+  const std::size_t end = stack_bytes - index % stack_shifts * stack_shift;
+  auto* top = reinterpret_cast<void**>(static_cast<char*>(fiber.stack) + end) - 2;
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(&fiber_main);
   for (int i = 0; i < 6; ++i) *--top = nullptr;
@@ -164,17 +207,9 @@ void start_block() {
 void run_block() {
   Grid& g = grid_state;
   start_block();
-  while (g.alive > 0) {
-    g.progress = false;
-    for (int i : g.order) {
-      if (g.fibers[i].done) continue;
-      g.current = i;
-      threadIdx = g.fibers[i].index;
-      races::switch_to(g.fibers[i].thread);
-      comera_switch_fiber(&g.scheduler, g.fibers[i].top);
-    }
-    if (!g.progress) stop("threads wait at a barrier, or for a lane of their warp, that others never reach");
-  }
+  g.turn = 0;
+  g.progress = false;
+  switch_to_turn(&g.scheduler);
   races::acquire(g.block_ends);
 }
 
@@ -246,18 +281,18 @@ std::uint64_t exchange(unsigned mask, std::uint64_t value, int from_lane) {
   Warp& warp = own_warp();
   const int own = lane();
   warp.value[own] = value;
+  warp.source[own] = from_lane >= 0 && from_lane < warp_size ? from_lane : own;
   meet_warp(mask);
-  const bool takes_part = from_lane >= 0 && from_lane < warp_size && (mask & warp.alive) >> from_lane & 1;
-  const std::uint64_t got = takes_part ? warp.value[from_lane] : value;
-  meet_warp(mask);
-  return got;
+  return warp.received[own];
 }
 
 unsigned ballot(unsigned mask, bool predicate) {
-  unsigned bits = 0;
-  for (int i = 0; i < warp_size; ++i)
-    if (exchange(mask, predicate ? 1 : 0, i) != 0 && (mask & own_warp().alive) >> i & 1) bits |= 1u << i;
-  return bits;
+  Warp& warp = own_warp();
+  const int own = lane();
+  warp.value[own] = predicate ? 1 : 0;
+  warp.source[own] = every_lane;
+  meet_warp(mask);
+  return static_cast<unsigned>(warp.received[own]);
 }
 
 void* dynamic_shared() {
