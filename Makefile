@@ -19,8 +19,10 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD := build
-# ccache takes the dependencies from the compiler and needs no preprocessing of its own.
+# ccache takes the dependencies from the compiler and needs no preprocessing of its own; the second line lets it store
+# precompiled headers.
 export CCACHE_DEPEND := 1
+export CCACHE_SLOPPINESS := pch_defines,time_macros
 
 .PHONY: all comera configure cuda package deb check-gpu quickstart test check interop install docs format clean
 .NOTPARALLEL:

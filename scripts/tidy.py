@@ -12,6 +12,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -30,10 +31,12 @@ def touched(commits):
 
 
 def one_command_per_file(build):
-    """Writes build/tidy/compile_commands.json with one entry per file and returns the files."""
+    """Writes build/tidy/compile_commands.json with one entry per file, without GCC's precompiled headers, and returns
+    the files."""
     entries = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
+        entry["command"] = re.sub(r" -include \S+/cmake_pch\.hxx", "", entry["command"])
         entries.setdefault(os.path.relpath(path, ROOT), entry)
     (build / "tidy").mkdir(exist_ok=True)
     (build / "tidy" / "compile_commands.json").write_text(json.dumps(list(entries.values())))

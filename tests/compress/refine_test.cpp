@@ -111,7 +111,8 @@ TEST_CASE("refinement: a block that training does not improve stays as fitted, b
   Model model;
   const auto run = [&](const std::string& output, const Refinement& refinement) {
     Settings settings = model.settings(output, refinement);
-    settings.goal = {.rank = 8};
+    settings.goal = Goal{};
+    settings.goal.rank = 8;
     return model.run(settings).at(0);
   };
   run("plain", {});

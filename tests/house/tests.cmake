@@ -12,7 +12,7 @@ add_test(NAME "house: rules find what they forbid" COMMAND ${CMAKE_SOURCE_DIR}/t
 set_tests_properties(${rules} "house: rules find what they forbid" PROPERTIES LABELS house)
 # clang-tidy takes minutes, the rest seconds: ctest -L house leaves it out.
 add_test(NAME "house: tidy, files of the last 20 commits"
-  COMMAND ${scripts}/tidy.py --recent 20 --most 60 ${CMAKE_BINARY_DIR})
+  COMMAND ${scripts}/tidy.py --recent 20 --most 24 ${CMAKE_BINARY_DIR})
 set_tests_properties("house: tidy, files of the last 20 commits" PROPERTIES
   LABELS tidy TIMEOUT 1500 COST 1000 PROCESSORS 2)
 # The program configures without packages that only tests need.
