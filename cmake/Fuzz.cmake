@@ -27,6 +27,7 @@ file(GLOB rooms CONFIGURE_DEPENDS lib/data/files/*.cpp lib/data/tokenizer/pipeli
 list(APPEND readers ${rooms} lib/data/clicks/click_reader.cpp lib/data/clicks/schema.cpp)
 list(APPEND readers lib/data/label_kind.cpp lib/data/task.cpp)
 add_library(comera_readers STATIC ${readers} third_party/fmt.cpp)
+precompile(comera_readers readers)
 target_include_directories(comera_readers PUBLIC ${CMAKE_SOURCE_DIR})
 target_include_directories(comera_readers SYSTEM PUBLIC ${XXHASH_INCLUDE_DIR} ${RANDOM123_INCLUDE_DIR})
 target_link_libraries(comera_readers PUBLIC CLI11::CLI11 nlohmann_json::nlohmann_json ZLIB::ZLIB ${ZSTD_ARCHIVE}

@@ -1,5 +1,3 @@
-include(Precompile)
-
 # One library per room. A room may use only the rooms before it; scripts/check_layering.py enforces the same order.
 set(COMERA_ROOMS lib/core lib/tt lib/quant lib/io lib/data lib/plan lib/tuning lib/layers lib/engine models lib/compress
   lib/export lib/train lib/report)

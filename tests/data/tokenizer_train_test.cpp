@@ -49,7 +49,9 @@ std::shared_ptr<const Tokenizer> pipeline_of(const std::string& json, TextFrame 
 // Counts all pairs anew for every merge.
 class PlainMerger {
  public:
-  void add_word(std::vector<std::int32_t> symbols, std::int64_t count) { words_.emplace_back(symbols, count); }
+  void add_word(std::vector<std::int32_t> symbols, std::int64_t count) {
+    words_.emplace_back(std::move(symbols), count);
+  }
 
   std::optional<SymbolPair> best(std::int64_t least) const {
     std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> counts;
