@@ -57,8 +57,8 @@ struct ForwardTask {
   std::int64_t b, h, t, rows;  // sequence, query head, first query, queries
 
   // Adds one block of keys for the queries [i, i + count) of the task.
-  void add_keys(const KeyBlock& block, std::int64_t i, std::int64_t count, const float* keys, const float* values,
-                bool first, const Ahead& ahead, Running& running) const {
+  void add_keys(const KeyBlock& block, const BiasStrip& bias, std::int64_t i, std::int64_t count, const float* keys,
+                const float* values, bool first, const Ahead& ahead, Running& running) const {
     alignas(64) float score[query_block * key_block];
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, row = b * s.queries + t + i;
@@ -70,6 +70,7 @@ struct ForwardTask {
         for (std::int64_t j = 0; j < block.padded; ++j) score[r * key_block + j] = 0;
         continue;
       }
+      if (s.bias) bias.add_to(score + r * key_block, i + r, block);
       const RowDropout dropout(rule, a.dropout.samples, b, t + i + r, h, block);
       const float factor = fold_row(score + r * key_block, block, range, set(static_cast<float>(s.scale)), dropout,
                                     running.maximum + i + r, running.total + i + r);
@@ -122,6 +123,7 @@ struct ForwardTask {
     alignas(64) float keys[largest_head * key_block];
     alignas(64) float values[largest_head * key_block];
     Running running;
+    BiasStrip bias;
     for (std::int64_t i = 0; i < rows; ++i) {
       running.maximum[i] = -__builtin_inff();
       running.total[i] = 0;
@@ -135,10 +137,11 @@ struct ForwardTask {
       const Ahead ahead = ahead_of(at, all, last_head);
       pack_transposed(block, d, key_rows(h, at), a.ldk, keys);
       if (a.out) pack_rows(block, d, value_rows(h, at), a.ldv, values);
+      if (s.bias) bias.fill(s, h, t, rows, block);
       for (std::int64_t i = 0; i < rows; i += query_block) {
         const std::int64_t count = min(query_block, rows - i);
         if (first || touches(keys_of_rows(s, b, t + i, count), block))
-          add_keys(block, i, count, keys, values, first, ahead, running);
+          add_keys(block, bias, i, count, keys, values, first, ahead, running);
       }
     }
     finish(running);
@@ -165,6 +168,7 @@ Status run_forward(const Context& context, const AttentionForward& a) {
 struct BackwardTask {
   const AttentionBackward& a;
   const DropoutRule& rule;
+  float* d_biases;  // [B, Hq, Tq + Tk - 1], unscaled: the part of each sequence in the bias's gradient; optional
   std::int64_t b, key_head;
 
   struct Packed {
@@ -214,6 +218,19 @@ struct BackwardTask {
     }
   }
 
+  float* d_bias_of(std::int64_t h) const { return d_biases + (b * a.shape.heads + h) * a.shape.distances(); }
+
+  // Adds the gradients of the scores of queries [t, t + count) along their diagonals.
+  void add_bias_gradient(const float* gradient, const KeyBlock& block, std::int64_t h, std::int64_t t,
+                         std::int64_t count) const {
+    for (std::int64_t r = 0; r < count; ++r) {
+      float* sum = d_bias_of(h) + distance_at(a.shape, t + r, block);
+      const float* row = gradient + r * key_block;
+      sweep(0, block.keys,
+            [=](std::int64_t j, auto lanes) { store(sum + j, load(sum + j, lanes) + load(row + j, lanes), lanes); });
+    }
+  }
+
   // Adds the gradients of `count` queries for one block of keys. The first block of keys overwrites dQ.
   void add_queries(const KeyBlock& block, std::int64_t h, std::int64_t t, std::int64_t count, const Ahead& ahead,
                    Packed& packed) const {
@@ -226,8 +243,13 @@ struct BackwardTask {
     SmallGemm({count, block.padded, d, a.ldq, key_block, key_block})(q, packed.keys_transposed, score);
     SmallGemm({count, block.padded, d, a.ld_out, key_block, key_block})(d_out, packed.values_transposed, gradient);
     for (std::int64_t r = 0; r < count; ++r) ahead.call(t + r);
-    for (std::int64_t r = 0; r < count; ++r)
+    BiasStrip bias;
+    if (s.bias) bias.fill(s, h, t, count, block);
+    for (std::int64_t r = 0; r < count; ++r) {
+      if (s.bias) bias.add_to(score + r * key_block, r, block);
       score_gradient(score + r * key_block, gradient + r * key_block, block, h, t + r);
+    }
+    if (d_biases) add_bias_gradient(gradient, block, h, t, count);
     SmallGemm({block.padded, d, count, key_block, a.ld_out, d, true, true})(score, d_out, packed.d_values);
     SmallGemm({block.padded, d, count, key_block, a.ldq, d, true, true})(gradient, q, packed.d_keys);
     float* dq = f32(a.dq) + row * a.ldq + h * d;
@@ -276,6 +298,10 @@ struct BackwardTask {
 
   void run(bool last_head) const {
     Packed packed;
+    const std::int64_t group = a.shape.heads / a.shape.key_heads;
+    if (d_biases)
+      std::memset(d_bias_of(key_head * group), 0,
+                  static_cast<std::size_t>(group * a.shape.distances()) * sizeof(float));
     for (std::int64_t at = 0; at < a.shape.keys; at += key_block) {
       const KeyBlock block(a.shape, at);
       add_block(block, ahead_of(block, last_head), packed);
@@ -284,32 +310,56 @@ struct BackwardTask {
 };
 
 // Without a given lse, a block that holds all keys computes that of its rows. For more keys it is computed beforehand.
-std::size_t backward_workspace(const Context&, const AttentionBackward& a) {
+struct BackwardMemory {
+  float *lse = nullptr, *d_biases = nullptr;
+  std::size_t bytes;
+
+  BackwardMemory(void* memory, const AttentionBackward& a) {
+    const AttentionShape& s = a.shape;
+    Workspace workspace(memory);
+    if (!a.lse && s.keys > key_block) lse = workspace.floats(s.batch * s.heads * s.queries);
+    if (a.d_bias) d_biases = workspace.floats(s.batch * s.heads * s.distances());
+    bytes = workspace.used();
+  }
+};
+
+std::size_t backward_workspace(const Context&, const AttentionBackward& a) { return BackwardMemory(nullptr, a).bytes; }
+
+// The sum over the sequences in their order.
+void sum_bias_gradient(const Context& context, const AttentionBackward& a, const float* d_biases) {
   const AttentionShape& s = a.shape;
-  if (a.lse || s.keys <= key_block) return 0;
-  return static_cast<std::size_t>(s.batch * s.heads * s.queries) * sizeof(float);
+  const auto factor = static_cast<float>(1 / s.scale);
+  parallel_for(context, s.heads, [&](std::int64_t h) {
+    for (std::int64_t p = 0; p < s.distances(); ++p) {
+      float sum = 0;
+      for (std::int64_t b = 0; b < s.batch; ++b) sum += d_biases[(b * s.heads + h) * s.distances() + p];
+      f32(a.d_bias)[p * s.heads + h] = sum * factor;
+    }
+  });
 }
 
 Status run_backward(const Context& context, const AttentionBackward& given) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   const AttentionShape& s = given.shape;
   if (s.head_size > largest_head || s.head_size < 1) return Status::unsupported_shape;
-  if (context.workspace_bytes < backward_workspace(context, given)) return Status::workspace_too_small;
+  const BackwardMemory memory(context.workspace, given);
+  if (context.workspace_bytes < memory.bytes) return Status::workspace_too_small;
   AttentionBackward a = given;
-  if (backward_workspace(context, given) > 0) {
+  if (memory.lse) {
     AttentionForward only_lse;
-    only_lse.shape = s, only_lse.lse = context.workspace;
+    only_lse.shape = s, only_lse.lse = memory.lse;
     only_lse.q = a.q, only_lse.ldq = a.ldq, only_lse.k = a.k, only_lse.ldk = a.ldk;
     run_forward(context, only_lse);
-    a.lse = context.workspace;
+    a.lse = memory.lse;
   }
   const DropoutRule rule(a.dropout);
   const std::int64_t together = heads_per_task(s.batch * s.key_heads), groups = tiles_of(s.key_heads, together);
   parallel_for(context, s.batch * groups, [&](std::int64_t task) {
     const std::int64_t first = task % groups * together, last = min(first + together, s.key_heads);
     for (std::int64_t head = first; head < last; ++head)
-      BackwardTask{a, rule, task / groups, head}.run(head + 1 == last);
+      BackwardTask{a, rule, memory.d_biases, task / groups, head}.run(head + 1 == last);
   });
+  if (a.d_bias) sum_bias_gradient(context, a, memory.d_biases);
   return Status::ok;
 }
 

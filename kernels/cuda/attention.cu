@@ -65,7 +65,10 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const Att
     multiply_rows<D>(q + at.warp * rows_per_warp * D, k + at.lane * column_stride(D), score);
     dropout_factors(rule, sample, at.head, at.row(0), first, factor);
     for (int r = 0; r < rows_per_warp; ++r) {
-      const float scaled = range[r].has(first + at.lane) ? score[r] * static_cast<float>(s.scale) : minus_infinity;
+      const std::int64_t key = first + at.lane;
+      const float scaled = range[r].has(key)
+                               ? score[r] * static_cast<float>(s.scale) + bias_of<T>(s, at.head, at.row(r), key)
+                               : minus_infinity;
       const float now = fmaxf(largest[r], reduce_warp(scaled, Larger{}));
       const float kept = now == minus_infinity ? 1.0f : expf(largest[r] - now);
       const float weight = scaled == minus_infinity ? 0.0f : expf(scaled - now);
@@ -143,7 +146,11 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
     multiply_rows<D>(d_out + at.warp * rows_per_warp * D, v + at.lane * column_stride(D), dp);
     dropout_factors(rule, sample, at.head, at.row(0), first, factor);
     for (int r = 0; r < rows_per_warp; ++r) {
-      const float p = range[r].has(first + at.lane) ? expf(score[r] * static_cast<float>(s.scale) - lse[r]) : 0.0f;
+      const std::int64_t key = first + at.lane;
+      const float p =
+          range[r].has(key)
+              ? expf(score[r] * static_cast<float>(s.scale) + bias_of<T>(s, at.head, at.row(r), key) - lse[r])
+              : 0.0f;
       weights[r * tile_columns + at.lane] = p * (factor[r] * dp[r] - delta[r]);
     }
     __syncwarp();
@@ -194,7 +201,10 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
       const unsigned kept = rule.threshold ? kept_keys(rule, sample, first + at.lane, head, at.row(0)) : 0;
       for (int r = 0; r < rows_per_warp; ++r) {
         const float factor = rule.threshold == 0 ? 1.0f : kept >> r & 1u ? static_cast<float>(rule.scale) : 0.0f;
-        const float p = used && range.has(at.row(r)) ? expf(score[r] * static_cast<float>(s.scale) - lse) : 0.0f;
+        const float p =
+            used && range.has(at.row(r))
+                ? expf(score[r] * static_cast<float>(s.scale) + bias_of<T>(s, head, first + at.lane, at.row(r)) - lse)
+                : 0.0f;
         d_scores[r * tile_columns + at.lane] = p * (factor * dp[r] - delta);
         weights[r * tile_columns + at.lane] = p * factor;
       }
@@ -207,6 +217,39 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
     store_row<D>(static_cast<T*>(a.dk) + k_at + at.row(r) * a.ldk, dk[r], static_cast<float>(s.scale), head_size);
     store_row<D>(static_cast<T*>(a.dv) + v_at + at.row(r) * a.ldv, dv[r], 1, head_size);
   }
+}
+
+// An entry of the bias's gradient: the sum over the queries and keys at its distance, of all sequences. One warp
+// computes one entry, and the products q k and dO v once more, so that the sum has a fixed order.
+template <class T>
+__global__ void bias_gradient(const __grid_constant__ AttentionBackward a, const float* deltas) {
+  const AttentionShape& s = a.shape;
+  const std::int64_t entry = flat_index() / warp_size, head = entry % s.heads,
+                     key_head = head / (s.heads / s.key_heads);
+  const std::int64_t ahead = entry / s.heads - (s.queries - 1);  // of the key before the query
+  if (ahead >= s.keys) return;
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  DropoutRule rule(a.dropout);
+  float total = 0;
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t t = ahead < 0 ? -ahead : 0; t < s.queries && t + ahead < s.keys; ++t) {
+      const std::int64_t key = t + ahead, stat = (b * s.heads + head) * s.queries + t;
+      if (!range_of(s, b, t).has(key)) continue;
+      const T *q = static_cast<const T*>(a.q) + (b * s.queries + t) * a.ldq + head * s.head_size,
+              *d_out = static_cast<const T*>(a.d_out) + (b * s.queries + t) * a.ld_out + head * s.head_size,
+              *k = static_cast<const T*>(a.k) + (b * s.keys + key) * a.ldk + key_head * s.head_size,
+              *v = static_cast<const T*>(a.v) + (b * s.keys + key) * a.ldv + key_head * s.head_size;
+      float score = 0, dp = 0;
+      for (std::int64_t i = lane; i < s.head_size; i += warp_size) {
+        score += to_float(q[i]) * to_float(k[i]);
+        dp += to_float(d_out[i]) * to_float(v[i]);
+      }
+      score = sum_of_warp(score) * static_cast<float>(s.scale) + bias_of<T>(s, head, t, key);
+      const unsigned kept = rule.threshold ? kept_keys(rule, a.dropout.samples[b], t, head, key / 8 * 8) : 0;
+      const float factor = rule.threshold == 0 ? 1.0f : kept >> key % 8 & 1u ? static_cast<float>(rule.scale) : 0.0f;
+      total += expf(score - static_cast<const float*>(a.lse)[stat]) * (factor * sum_of_warp(dp) - deltas[stat]);
+    }
+  if (lane == 0) static_cast<T*>(a.d_bias)[entry] = to_element<T>(total);
 }
 
 template <int D>
@@ -303,6 +346,11 @@ Status run(const Context& context, const AttentionBackward& a) {
     const Launch rows{static_cast<unsigned>(blocks_for(s.batch * s.queries * s.heads, threads / warp_size)), threads};
     const Status status = launch(context, rows, row_products<T>, a, delta);
     if (status != Status::ok) return status;
+    if (a.d_bias) {
+      const Launch entries{static_cast<unsigned>(blocks_for(s.distances() * s.heads, threads / warp_size)), threads};
+      const Status done = launch(context, entries, bias_gradient<T>, a, delta);
+      if (done != Status::ok) return done;
+    }
     return with_head_size(s.head_size, [&](auto size) {
       constexpr int d = decltype(size)::value;
       const Launch queries = tiles(s.queries, s.heads, s.batch, d, backward_shared<d>());

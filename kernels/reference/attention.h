@@ -23,6 +23,9 @@ struct AttentionRow {
   std::int64_t key_at(const AttentionShape& s, std::int64_t ld, std::int64_t key) const {
     return (b * s.keys + key) * ld + key_head * s.head_size;
   }
+  std::int64_t bias_at(const AttentionShape& s, std::int64_t key) const {
+    return (key - t + s.queries - 1) * s.heads + h;
+  }
   std::int64_t lse_at(const AttentionShape& s) const { return (b * s.heads + h) * s.queries + t; }
   double factor(const Dropout& dropout, std::int64_t key) const {
     return dropout.probability > 0 ? DropoutRule(dropout).factor(dropout.samples[b], t, attention_feature(h, key)) : 1;
@@ -43,6 +46,13 @@ T dot(const T* x, const T* y, std::int64_t count) {
   return sum;
 }
 
+// The score of the row's query q and a key k.
+template <class T>
+T score_of(const AttentionShape& s, const AttentionRow& row, const T* q, const T* k, std::int64_t key) {
+  const T scaled = T(s.scale) * dot(q, k, s.head_size);
+  return s.bias ? scaled + in<T>(s.bias)[row.bias_at(s, key)] : scaled;
+}
+
 template <class T>
 void compute(const AttentionForward& a) {
   using std::exp;
@@ -55,7 +65,7 @@ void compute(const AttentionForward& a) {
     if (row.first >= row.last) return;
     std::vector<T> score;
     for (std::int64_t j = row.first; j < row.last; ++j)
-      score.push_back(T(s.scale) * dot(q, in<T>(a.k) + row.key_at(s, a.ldk, j), s.head_size));
+      score.push_back(score_of(s, row, q, in<T>(a.k) + row.key_at(s, a.ldk, j), j));
     const T maximum = *std::max_element(score.begin(), score.end(),
                                         [](const T& x, const T& y) { return real_part(x) < real_part(y); });
     T sum(0);
@@ -74,7 +84,7 @@ void zero_rows(T* x, std::int64_t rows, std::int64_t columns, std::int64_t ld) {
 }
 
 // With probabilities P and dropout factors F: dV = (P F)^T dO, dP = F (dO V^T), dS = P (dP - rows of dO . O),
-// dQ = scale dS K, dK = scale dS^T Q.
+// dQ = scale dS K, dK = scale dS^T Q, and an entry of the bias has the sum of all dS that it is added to.
 template <class T>
 void compute(const AttentionBackward& a) {
   using std::exp;
@@ -92,6 +102,7 @@ void compute(const AttentionBackward& a) {
   zero_rows(out<T>(a.dq), s.batch * s.queries, s.heads * s.head_size, a.ldq);
   zero_rows(out<T>(a.dk), s.batch * s.keys, s.key_heads * s.head_size, a.ldk);
   zero_rows(out<T>(a.dv), s.batch * s.keys, s.key_heads * s.head_size, a.ldv);
+  if (a.d_bias) zero_rows(out<T>(a.d_bias), s.distances(), s.heads, s.heads);
   for_each_row(s, [&](const AttentionRow& row) {
     const std::int64_t at = row.query_at(s, a.ldq);
     const T *q = in<T>(a.q) + at, *o = in<T>(a.out) + row.query_at(s, a.ld_out),
@@ -99,9 +110,10 @@ void compute(const AttentionBackward& a) {
     const T delta = dot(d_o, o, s.head_size);
     for (std::int64_t j = row.first; j < row.last; ++j) {
       const std::int64_t k_at = row.key_at(s, a.ldk, j), v_at = row.key_at(s, a.ldv, j);
-      const T p = exp(T(s.scale) * dot(q, in<T>(a.k) + k_at, s.head_size) - in<T>(a.lse)[row.lse_at(s)]);
+      const T p = exp(score_of(s, row, q, in<T>(a.k) + k_at, j) - in<T>(a.lse)[row.lse_at(s)]);
       const T factor(row.factor(a.dropout, j));
-      const T ds = T(s.scale) * p * (factor * dot(d_o, in<T>(a.v) + v_at, s.head_size) - delta);
+      const T d_score = p * (factor * dot(d_o, in<T>(a.v) + v_at, s.head_size) - delta), ds = T(s.scale) * d_score;
+      if (a.d_bias) out<T>(a.d_bias)[row.bias_at(s, j)] += d_score;
       for (std::int64_t i = 0; i < s.head_size; ++i) {
         out<T>(a.dq)[at + i] += ds * in<T>(a.k)[k_at + i];
         out<T>(a.dk)[k_at + i] += ds * q[i];

@@ -16,6 +16,7 @@ struct Shape {
   double dropout = 0;
   bool packed = false, keeps_lse = true, full = false;
   std::int64_t gap = 0;
+  bool biased = false;
 
   std::int64_t query_columns() const { return heads * head_size; }
   std::int64_t key_columns() const { return key_heads * head_size; }
@@ -27,7 +28,7 @@ struct Shape {
     return number("B=", batch) + number(" Tq=", queries) + number(" Tk=", keys) + number(" Hq=", heads) +
            number(" Hkv=", key_heads) + number(" D=", head_size) + ranges[static_cast<int>(range)] +
            (dropout > 0 ? " dropout" : "") + (packed ? " packed" : "") + (keeps_lse ? "" : " no lse") +
-           (gap ? " gaps" : "");
+           (gap ? " gaps" : "") + (biased ? " biased" : "");
   }
 };
 
@@ -38,6 +39,7 @@ AttentionShape describe(const Shape& s, Run& r) {
   a.scale = 1 / std::sqrt(static_cast<double>(s.head_size));
   if (s.range == Range::scattered) a.key_begin = r.ints("begin");
   if (s.range != Range::all) a.key_end = r.ints("end");
+  if (s.biased) a.bias = r.in("bias");
   return a;
 }
 
@@ -68,6 +70,7 @@ AttentionBackward backward_of(const Shape& s, Run& r) {
   a.dq = s.packed ? r.out("d_qkv") : r.out("d_q");
   a.dk = s.packed ? r.out_at("d_qkv", s.query_columns()) : r.out("d_k");
   a.dv = s.packed ? r.out_at("d_qkv", s.query_columns() + s.key_columns()) : r.out("d_v");
+  if (s.biased) a.d_bias = r.out("d_bias");
   return a;
 }
 
@@ -83,6 +86,11 @@ void add_ranges(Case& c, const Shape& s) {
                                                : std::min(s.keys, first + length));
     }
   c.integers("begin", begin).integers("end", end);
+}
+
+void add_bias(Case& c, const Shape& s) {
+  const std::int64_t distances = s.queries + s.keys - 1;
+  c.data("bias", distances, s.heads).empty("d_bias", distances, s.heads).gradient("bias", "d_bias");
 }
 
 void add_tensor(Case& c, const Shape& s, const std::string& name, std::int64_t rows, std::int64_t columns) {
@@ -107,6 +115,7 @@ Case attention(const Shape& s) {
   c.empty("lse", s.batch * s.heads, s.queries);
   c.tensor("lse").loose = true;
   add_ranges(c, s);
+  if (s.biased) add_bias(c, s);
   std::vector<std::int64_t> samples;
   for (std::int64_t b = 0; b < s.batch; ++b) samples.push_back(7 * b + (b == 1 ? std::int64_t{1} << 33 : 0));
   if (s.dropout > 0) c.dropout("drop", s.dropout, 3, samples, s.queries);
@@ -147,7 +156,14 @@ static std::vector<Case> attention_cases() {
                                  .dropout = 0.1,
                                  .keeps_lse = false}));
   cases.push_back(attention({.batch = 1, .queries = 3, .keys = 200, .heads = 1, .key_heads = 1, .head_size = 24}));
-  cases.push_back(attention({4, 128, 128, 12, 12, 64, Range::padded, 0.1, true, true, true}));
+  for (const bool keeps_lse : {true, false}) {
+    // Blocks of queries and keys that end in the middle, and rows that attend to nothing.
+    for (const Range range : {Range::padded, Range::scattered})
+      cases.push_back(attention({2, 150, 140, 2, 1, 8, range, 0.1, false, keeps_lse, false, 0, true}));
+    cases.push_back(attention({3, 9, 9, 3, 3, 5, Range::padded, 0, true, keeps_lse, false, 3, true}));
+  }
+  for (const bool biased : {false, true})
+    cases.push_back(attention({4, 128, 128, 12, 12, 64, Range::padded, 0.1, true, true, true, 0, biased}));
   return cases;
 }
 

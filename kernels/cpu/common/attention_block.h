@@ -36,6 +36,31 @@ inline void pack_rows(const KeyBlock& block, std::int64_t d, const float* x, std
   for (std::int64_t i = block.keys * d; i < block.padded * d; ++i) out[i] = 0;
 }
 
+// The row of the bias for the distance between query t and a block's first key.
+inline std::int64_t distance_at(const AttentionShape& s, std::int64_t t, const KeyBlock& block) {
+  return block.first - t + s.queries - 1;
+}
+
+// The biases of queries [t, t + rows) and a block's keys for one head, divided by the scale, so that they add to the
+// products q k. They are equal along each diagonal.
+struct BiasStrip {
+  alignas(64) float numbers[key_block + 2 * query_block];
+  std::int64_t rows = 0;
+
+  void fill(const AttentionShape& s, std::int64_t head, std::int64_t t, std::int64_t count, const KeyBlock& block) {
+    rows = count;
+    const float* from = static_cast<const float*>(s.bias) + distance_at(s, t + rows - 1, block) * s.heads + head;
+    const auto factor = static_cast<float>(1 / s.scale);
+    for (std::int64_t i = 0; i < block.padded + rows; ++i)
+      numbers[i] = i < block.keys + rows - 1 ? from[i * s.heads] * factor : 0;
+  }
+  // Adds those of query t + i to a row of products.
+  void add_to(float* score, std::int64_t i, const KeyBlock& block) const {
+    const float* bias = numbers + rows - 1 - i;
+    for (std::int64_t j = 0; j < block.padded; j += F::width) store(score + j, load(score + j) + load(bias + j));
+  }
+};
+
 inline bool streams_queries(const AttentionShape& s) {
   return s.batch * s.queries * s.heads * s.head_size >= streamed_from;
 }
