@@ -7,8 +7,8 @@
 // packed documents and a KV cache. A row with an empty range has zeros as output and contributes no gradient. Hq is a
 // multiple of Hkv: query head h reads key head h / (Hq / Hkv).
 //
-// Scores may have a bias by head and by distance of key and query, as relative positions give it (Raffel et al. 2020,
-// arXiv 1910.10683, section 2.1): score(h, i, j) = scale q_i k_j + bias[j - i + Tq - 1, h].
+// Scores may have a bias by head and distance: relative positions, whose distances share a few rows of a table (Raffel
+// et al. 2020, arXiv 1910.10683, section 2.1): score(h, i, j) = scale q_i k_j + bias[bias_row[j - i + Tq - 1], h].
 #pragma once
 
 #include "kernels/types.h"
@@ -21,9 +21,12 @@ struct AttentionShape {
   double scale = 1;                                      // of the scores, usually 1 / sqrt(D)
   const std::int32_t* key_begin = nullptr;               // [B, Tq], optional: 0
   const std::int32_t* key_end = nullptr;                 // [B, Tq], optional: Tk
-  const void* bias = nullptr;                            // [Tq + Tk - 1, Hq], optional: 0
+  const void* bias = nullptr;                            // [bias_rows, Hq], a parameter
+  const std::int32_t* bias_row = nullptr;                // [Tq + Tk - 1]
+  std::int64_t bias_rows = 0;                            // 0: no bias
 
   std::int64_t distances() const { return queries + keys - 1; }
+  bool biased() const { return bias_rows > 0; }
 };
 
 // Row t of sequence b of q starts at q + (b * Tq + t) * ldq, and head h starts at + h * D. The same holds for k and v
@@ -62,7 +65,7 @@ struct AttentionBackward {
   void* dq = nullptr;           // with ldq, ldk, ldv; overwritten
   void* dk = nullptr;
   void* dv = nullptr;
-  void* d_bias = nullptr;  // [Tq + Tk - 1, Hq], optional; overwritten
+  void* d_bias = nullptr;  // [bias_rows, Hq], optional; accumulated
 };
 
 constexpr double score_elements(const AttentionShape& s) {

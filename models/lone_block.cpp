@@ -22,6 +22,7 @@ using layers::SavePolicy;
 struct BlockParts {
   std::optional<layers::ResidualNorm> first_norm;  // none for post-LN
   std::unique_ptr<SharedByBlocks> shared;          // of decoders
+  std::unique_ptr<EncoderShared> encoder;          // of encoders
   std::unique_ptr<Block> block;
   bool causal = false;
   bool turns = false;       // rotates queries and keys
@@ -53,7 +54,8 @@ BlockParts parts_of(Builder& builder, const EncoderSpec& spec, std::int64_t numb
   if (spec.pre_norm)
     parts.first_norm.emplace(builder, names.layer(number, names.output_norm), spec.hidden,
                              layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, 0});
-  parts.block = std::make_unique<EncoderBlock>(builder, spec, number);
+  parts.encoder = std::make_unique<EncoderShared>(builder, spec);
+  parts.block = std::make_unique<EncoderBlock>(builder, spec, number, *parts.encoder);
   return parts;
 }
 
@@ -91,6 +93,7 @@ class LoneBlock final : public layers::Model {
     inputs.add({key_end_host_.data(), DType::i32, {batch.sequences, batch.length}}, keys_.end);
     if (parts_.window > 0)
       inputs.add({near_begin_host_.data(), DType::i32, {batch.sequences, batch.length}}, keys_.near_begin);
+    if (parts_.encoder) parts_.encoder->declare(batch.length, inputs);
     inputs.add(positions_host_, positions_);
     inputs.add(counted_host_, counted_);
     inputs.add(batch[block_input], input_);
@@ -131,7 +134,9 @@ class LoneBlock final : public layers::Model {
   }
 
   void backward(Walk& walk, Sink& sink) override {
+    if (parts_.encoder) parts_.encoder->open(walk, sink);
     FlowGradient d = parts_.block->backward(*pass_, sink, gradient_of_loss());
+    if (parts_.encoder) parts_.encoder->close(walk, sink);
     if (parts_.first_norm) d.normed = parts_.first_norm->backward(*pass_, sink, d.normed, d.residual, nullptr);
     walk.drop(d.normed);
     close();

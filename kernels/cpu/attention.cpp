@@ -70,7 +70,7 @@ struct ForwardTask {
         for (std::int64_t j = 0; j < block.padded; ++j) score[r * key_block + j] = 0;
         continue;
       }
-      if (s.bias) bias.add_to(score + r * key_block, i + r, block);
+      if (s.biased()) bias.add_to(score + r * key_block, i + r, block);
       const RowDropout dropout(rule, a.dropout.samples, b, t + i + r, h, block);
       const float factor = fold_row(score + r * key_block, block, range, set(static_cast<float>(s.scale)), dropout,
                                     running.maximum + i + r, running.total + i + r);
@@ -137,7 +137,7 @@ struct ForwardTask {
       const Ahead ahead = ahead_of(at, all, last_head);
       pack_transposed(block, d, key_rows(h, at), a.ldk, keys);
       if (a.out) pack_rows(block, d, value_rows(h, at), a.ldv, values);
-      if (s.bias) bias.fill(s, h, t, rows, block);
+      if (s.biased()) bias.fill(s, h, t, rows, block);
       for (std::int64_t i = 0; i < rows; i += query_block) {
         const std::int64_t count = min(query_block, rows - i);
         if (first || touches(keys_of_rows(s, b, t + i, count), block))
@@ -168,7 +168,7 @@ Status run_forward(const Context& context, const AttentionForward& a) {
 struct BackwardTask {
   const AttentionBackward& a;
   const DropoutRule& rule;
-  float* d_biases;  // [B, Hq, Tq + Tk - 1], unscaled: the part of each sequence in the bias's gradient; optional
+  float* d_scores;  // [B, Hq, Tq + Tk - 1], optional: unscaled sums over the scores of each distance
   std::int64_t b, key_head;
 
   struct Packed {
@@ -218,13 +218,13 @@ struct BackwardTask {
     }
   }
 
-  float* d_bias_of(std::int64_t h) const { return d_biases + (b * a.shape.heads + h) * a.shape.distances(); }
+  float* d_scores_of(std::int64_t h) const { return d_scores + (b * a.shape.heads + h) * a.shape.distances(); }
 
   // Adds the gradients of the scores of queries [t, t + count) along their diagonals.
-  void add_bias_gradient(const float* gradient, const KeyBlock& block, std::int64_t h, std::int64_t t,
-                         std::int64_t count) const {
+  void add_diagonals(const float* gradient, const KeyBlock& block, std::int64_t h, std::int64_t t,
+                     std::int64_t count) const {
     for (std::int64_t r = 0; r < count; ++r) {
-      float* sum = d_bias_of(h) + distance_at(a.shape, t + r, block);
+      float* sum = d_scores_of(h) + distance_at(a.shape, t + r, block);
       const float* row = gradient + r * key_block;
       sweep(0, block.keys,
             [=](std::int64_t j, auto lanes) { store(sum + j, load(sum + j, lanes) + load(row + j, lanes), lanes); });
@@ -244,12 +244,12 @@ struct BackwardTask {
     SmallGemm({count, block.padded, d, a.ld_out, key_block, key_block})(d_out, packed.values_transposed, gradient);
     for (std::int64_t r = 0; r < count; ++r) ahead.call(t + r);
     BiasStrip bias;
-    if (s.bias) bias.fill(s, h, t, count, block);
+    if (s.biased()) bias.fill(s, h, t, count, block);
     for (std::int64_t r = 0; r < count; ++r) {
-      if (s.bias) bias.add_to(score + r * key_block, r, block);
+      if (s.biased()) bias.add_to(score + r * key_block, r, block);
       score_gradient(score + r * key_block, gradient + r * key_block, block, h, t + r);
     }
-    if (d_biases) add_bias_gradient(gradient, block, h, t, count);
+    if (d_scores) add_diagonals(gradient, block, h, t, count);
     SmallGemm({block.padded, d, count, key_block, a.ld_out, d, true, true})(score, d_out, packed.d_values);
     SmallGemm({block.padded, d, count, key_block, a.ldq, d, true, true})(gradient, q, packed.d_keys);
     float* dq = f32(a.dq) + row * a.ldq + h * d;
@@ -299,8 +299,8 @@ struct BackwardTask {
   void run(bool last_head) const {
     Packed packed;
     const std::int64_t group = a.shape.heads / a.shape.key_heads;
-    if (d_biases)
-      std::memset(d_bias_of(key_head * group), 0,
+    if (d_scores)
+      std::memset(d_scores_of(key_head * group), 0,
                   static_cast<std::size_t>(group * a.shape.distances()) * sizeof(float));
     for (std::int64_t at = 0; at < a.shape.keys; at += key_block) {
       const KeyBlock block(a.shape, at);
@@ -311,29 +311,29 @@ struct BackwardTask {
 
 // Without a given lse, a block that holds all keys computes that of its rows. For more keys it is computed beforehand.
 struct BackwardMemory {
-  float *lse = nullptr, *d_biases = nullptr;
+  float *lse = nullptr, *d_scores = nullptr;
   std::size_t bytes;
 
   BackwardMemory(void* memory, const AttentionBackward& a) {
     const AttentionShape& s = a.shape;
     Workspace workspace(memory);
     if (!a.lse && s.keys > key_block) lse = workspace.floats(s.batch * s.heads * s.queries);
-    if (a.d_bias) d_biases = workspace.floats(s.batch * s.heads * s.distances());
+    if (s.biased()) d_scores = workspace.floats(s.batch * s.heads * s.distances());
     bytes = workspace.used();
   }
 };
 
 std::size_t backward_workspace(const Context&, const AttentionBackward& a) { return BackwardMemory(nullptr, a).bytes; }
 
-// The sum over the sequences in their order.
-void sum_bias_gradient(const Context& context, const AttentionBackward& a, const float* d_biases) {
+// Adds the sums of the distances to their rows of the bias, over the sequences in their order.
+void add_bias_gradient(const Context& context, const AttentionBackward& a, const float* d_scores) {
   const AttentionShape& s = a.shape;
   const auto factor = static_cast<float>(1 / s.scale);
   parallel_for(context, s.heads, [&](std::int64_t h) {
     for (std::int64_t p = 0; p < s.distances(); ++p) {
       float sum = 0;
-      for (std::int64_t b = 0; b < s.batch; ++b) sum += d_biases[(b * s.heads + h) * s.distances() + p];
-      f32(a.d_bias)[p * s.heads + h] = sum * factor;
+      for (std::int64_t b = 0; b < s.batch; ++b) sum += d_scores[(b * s.heads + h) * s.distances() + p];
+      f32(a.d_bias)[s.bias_row[p] * s.heads + h] += sum * factor;
     }
   });
 }
@@ -357,9 +357,9 @@ Status run_backward(const Context& context, const AttentionBackward& given) {
   parallel_for(context, s.batch * groups, [&](std::int64_t task) {
     const std::int64_t first = task % groups * together, last = min(first + together, s.key_heads);
     for (std::int64_t head = first; head < last; ++head)
-      BackwardTask{a, rule, memory.d_biases, task / groups, head}.run(head + 1 == last);
+      BackwardTask{a, rule, a.d_bias ? memory.d_scores : nullptr, task / groups, head}.run(head + 1 == last);
   });
-  if (a.d_bias) sum_bias_gradient(context, a, memory.d_biases);
+  if (a.d_bias) add_bias_gradient(context, a, memory.d_scores);
   return Status::ok;
 }
 

@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const Att
     for (int r = 0; r < rows_per_warp; ++r) {
       const std::int64_t key = first + at.lane;
       const float scaled = range[r].has(key)
-                               ? score[r] * static_cast<float>(s.scale) + bias_of<T>(s, at.head, at.row(r), key)
+                               ? score[r] * static_cast<float>(s.scale) + bias_of(s, at.head, at.row(r), key)
                                : minus_infinity;
       const float now = fmaxf(largest[r], reduce_warp(scaled, Larger{}));
       const float kept = now == minus_infinity ? 1.0f : expf(largest[r] - now);
@@ -147,10 +147,9 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
     dropout_factors(rule, sample, at.head, at.row(0), first, factor);
     for (int r = 0; r < rows_per_warp; ++r) {
       const std::int64_t key = first + at.lane;
-      const float p =
-          range[r].has(key)
-              ? expf(score[r] * static_cast<float>(s.scale) + bias_of<T>(s, at.head, at.row(r), key) - lse[r])
-              : 0.0f;
+      const float p = range[r].has(key)
+                          ? expf(score[r] * static_cast<float>(s.scale) + bias_of(s, at.head, at.row(r), key) - lse[r])
+                          : 0.0f;
       weights[r * tile_columns + at.lane] = p * (factor[r] * dp[r] - delta[r]);
     }
     __syncwarp();
@@ -203,7 +202,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
         const float factor = rule.threshold == 0 ? 1.0f : kept >> r & 1u ? static_cast<float>(rule.scale) : 0.0f;
         const float p =
             used && range.has(at.row(r))
-                ? expf(score[r] * static_cast<float>(s.scale) + bias_of<T>(s, head, first + at.lane, at.row(r)) - lse)
+                ? expf(score[r] * static_cast<float>(s.scale) + bias_of(s, head, first + at.lane, at.row(r)) - lse)
                 : 0.0f;
         d_scores[r * tile_columns + at.lane] = p * (factor * dp[r] - delta);
         weights[r * tile_columns + at.lane] = p * factor;
@@ -219,10 +218,10 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
   }
 }
 
-// An entry of the bias's gradient: the sum over the queries and keys at its distance, of all sequences. One warp
-// computes one entry, and the products q k and dO v once more, so that the sum has a fixed order.
+// sums [Tq + Tk - 1, Hq]: of the gradients of all scores at a distance. One warp computes one entry, and the products
+// q k and dO v once more, so that the sum has a fixed order.
 template <class T>
-__global__ void bias_gradient(const __grid_constant__ AttentionBackward a, const float* deltas) {
+__global__ void sum_distances(const __grid_constant__ AttentionBackward a, const float* deltas, float* sums) {
   const AttentionShape& s = a.shape;
   const std::int64_t entry = flat_index() / warp_size, head = entry % s.heads,
                      key_head = head / (s.heads / s.key_heads);
@@ -244,12 +243,23 @@ __global__ void bias_gradient(const __grid_constant__ AttentionBackward a, const
         score += to_float(q[i]) * to_float(k[i]);
         dp += to_float(d_out[i]) * to_float(v[i]);
       }
-      score = sum_of_warp(score) * static_cast<float>(s.scale) + bias_of<T>(s, head, t, key);
+      score = sum_of_warp(score) * static_cast<float>(s.scale) + bias_of(s, head, t, key);
       const unsigned kept = rule.threshold ? kept_keys(rule, a.dropout.samples[b], t, head, key / 8 * 8) : 0;
       const float factor = rule.threshold == 0 ? 1.0f : kept >> key % 8 & 1u ? static_cast<float>(rule.scale) : 0.0f;
       total += expf(score - static_cast<const float*>(a.lse)[stat]) * (factor * sum_of_warp(dp) - deltas[stat]);
     }
-  if (lane == 0) static_cast<T*>(a.d_bias)[entry] = to_element<T>(total);
+  if (lane == 0) sums[entry] = total;
+}
+
+// Adds the sums of the distances that share a row of the bias to its gradient, in their order. A thread has one entry.
+__global__ void bias_gradient(const __grid_constant__ AttentionBackward a, const float* sums) {
+  const AttentionShape& s = a.shape;
+  const std::int64_t entry = flat_index(), head = entry % s.heads;
+  if (entry >= s.bias_rows * s.heads) return;
+  float total = 0;
+  for (std::int64_t p = 0; p < s.distances(); ++p)
+    if (s.bias_row[p] == entry / s.heads) total += sums[p * s.heads + head];
+  static_cast<float*>(a.d_bias)[entry] += total;
 }
 
 template <int D>
@@ -307,9 +317,10 @@ Status run(const Context& context, const AttentionForward& a) {
 
 std::int64_t statistics(const AttentionShape& s) { return s.batch * s.heads * s.queries; }
 
-// delta, and lse if it is not given.
+// delta, the sums of distances for a bias, and lse if it is not given.
+std::int64_t sums_of(const AttentionBackward& a) { return a.shape.biased() ? a.shape.distances() * a.shape.heads : 0; }
 std::size_t backward_bytes(const Context&, const AttentionBackward& a) {
-  return sizeof(float) * static_cast<std::size_t>((a.lse ? 1 : 2) * statistics(a.shape));
+  return sizeof(float) * static_cast<std::size_t>((a.lse ? 1 : 2) * statistics(a.shape) + sums_of(a));
 }
 
 // V is read but not used.
@@ -321,6 +332,19 @@ AttentionForward lse_only(const AttentionBackward& a, float* lse) {
   return only_lse;
 }
 
+// The workspace holds delta, and the sums behind it.
+template <class T>
+Status add_bias_gradient(const Context& context, const AttentionBackward& a, float* delta) {
+  const AttentionShape& s = a.shape;
+  constexpr unsigned threads = 256;
+  float* sums = delta + statistics(s);
+  const Launch distances{static_cast<unsigned>(blocks_for(sums_of(a), threads / warp_size)), threads};
+  const Status status = launch(context, distances, sum_distances<T>, a, delta, sums);
+  if (status != Status::ok) return status;
+  const Launch entries{static_cast<unsigned>(blocks_for(s.bias_rows * s.heads, threads)), threads};
+  return launch(context, entries, bias_gradient, a, sums);
+}
+
 Status run(const Context& context, const AttentionBackward& a) {
   const AttentionShape& s = a.shape;
   if (!fits(s)) return Status::unsupported_shape;
@@ -328,8 +352,9 @@ Status run(const Context& context, const AttentionBackward& a) {
   auto* delta = static_cast<float*>(context.workspace);
   if (!a.lse) {
     AttentionBackward with_lse = a;
-    with_lse.lse = delta + statistics(s);
-    const Status status = run(context, lse_only(a, delta + statistics(s)));
+    float* lse = delta + statistics(s) + sums_of(a);
+    with_lse.lse = lse;
+    const Status status = run(context, lse_only(a, lse));
     return status == Status::ok ? run(context, with_lse) : status;
   }
   if (context.dtype == DType::bf16 && takes_tensor_cores(a))
@@ -347,8 +372,7 @@ Status run(const Context& context, const AttentionBackward& a) {
     const Status status = launch(context, rows, row_products<T>, a, delta);
     if (status != Status::ok) return status;
     if (a.d_bias) {
-      const Launch entries{static_cast<unsigned>(blocks_for(s.distances() * s.heads, threads / warp_size)), threads};
-      const Status done = launch(context, entries, bias_gradient<T>, a, delta);
+      const Status done = add_bias_gradient<T>(context, a, delta);
       if (done != Status::ok) return done;
     }
     return with_head_size(s.head_size, [&](auto size) {

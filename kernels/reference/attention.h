@@ -24,7 +24,7 @@ struct AttentionRow {
     return (b * s.keys + key) * ld + key_head * s.head_size;
   }
   std::int64_t bias_at(const AttentionShape& s, std::int64_t key) const {
-    return (key - t + s.queries - 1) * s.heads + h;
+    return s.bias_row[key - t + s.queries - 1] * s.heads + h;
   }
   std::int64_t lse_at(const AttentionShape& s) const { return (b * s.heads + h) * s.queries + t; }
   double factor(const Dropout& dropout, std::int64_t key) const {
@@ -50,7 +50,7 @@ T dot(const T* x, const T* y, std::int64_t count) {
 template <class T>
 T score_of(const AttentionShape& s, const AttentionRow& row, const T* q, const T* k, std::int64_t key) {
   const T scaled = T(s.scale) * dot(q, k, s.head_size);
-  return s.bias ? scaled + in<T>(s.bias)[row.bias_at(s, key)] : scaled;
+  return s.biased() ? scaled + in<T>(s.bias)[row.bias_at(s, key)] : scaled;
 }
 
 template <class T>
@@ -102,7 +102,6 @@ void compute(const AttentionBackward& a) {
   zero_rows(out<T>(a.dq), s.batch * s.queries, s.heads * s.head_size, a.ldq);
   zero_rows(out<T>(a.dk), s.batch * s.keys, s.key_heads * s.head_size, a.ldk);
   zero_rows(out<T>(a.dv), s.batch * s.keys, s.key_heads * s.head_size, a.ldv);
-  if (a.d_bias) zero_rows(out<T>(a.d_bias), s.distances(), s.heads, s.heads);
   for_each_row(s, [&](const AttentionRow& row) {
     const std::int64_t at = row.query_at(s, a.ldq);
     const T *q = in<T>(a.q) + at, *o = in<T>(a.out) + row.query_at(s, a.ld_out),

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/pooling.h"
+#include "lib/layers/relative_bias.h"
 
 namespace comera::exporting {
 namespace {
@@ -22,6 +23,7 @@ class EncoderGraph {
     mask_ = graph_.input("attention_mask", onnx::TensorProto::INT64, tokens);
     if (spec_.types > 1) types_ = graph_.input("token_type_ids", onnx::TensorProto::INT64, tokens);
     additive_ = additive_mask();
+    if (spec_.family == models::EncoderFamily::mpnet) additive_ = graph_.node("Add", {additive_, relative_bias()});
     Name x = embeddings();
     for (std::int64_t i = 0; i < spec_.layers; ++i) x = spec_.pre_norm ? pre_norm_block(i, x) : post_norm_block(i, x);
     if (spec_.pre_norm) x = norm(names_.final_norm, x);
@@ -36,6 +38,25 @@ class EncoderGraph {
                                   {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
     const Name hidden = graph_.node("Sub", {graph_.scalar(1.0F), mask});
     return graph_.node("Mul", {hidden, graph_.scalar(std::numeric_limits<float>::lowest())});
+  }
+
+  // [heads, sequence, sequence], by query and key.
+  Name relative_bias() {
+    const Graph::Scope scope(graph_, names_.relative_bias);
+    std::vector<std::int32_t> rows;
+    for (std::int64_t distance = 1 - spec_.positions; distance < spec_.positions; ++distance)
+      rows.push_back(layers::RelativeBias::row_of(distance));
+    const std::int64_t count = layers::RelativeBias::rows;
+    const Name table = graph_.weight(names_.relative_bias + ".weight", {count, spec_.heads},
+                                     build_.weights.table(names_.relative_bias, count, spec_.heads).values);
+    const Name length =
+        graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integer(1)}, {{"axis", std::int64_t{0}}});
+    const Name token = graph_.node("Range", {graph_.integer(0), length, graph_.integer(1)});
+    const Name query = graph_.node("Sub", {token, graph_.integer(spec_.positions - 1)});
+    const Name distance = graph_.node("Sub", {graph_.node("Unsqueeze", {token, graph_.integers({0})}),
+                                              graph_.node("Unsqueeze", {query, graph_.integers({1})})});
+    const Name row = graph_.node("Gather", {graph_.indices("relative_bias.rows", rows), distance});
+    return graph_.transpose(graph_.node("Gather", {table, row}), {2, 0, 1});
   }
 
   Name embeddings() {

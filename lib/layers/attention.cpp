@@ -3,19 +3,22 @@
 #include <cmath>
 
 #include "kernels/attention.h"
+#include "lib/layers/relative_bias.h"
 
 namespace comera::layers {
 
 kernels::AttentionShape Attention::shape(const Pass& pass) const {
-  return {.batch = pass.sequences,
-          .queries = pass.length,
-          .keys = pass.length,
-          .heads = settings_.heads,
-          .key_heads = settings_.key_heads,
-          .head_size = settings_.head_size,
-          .scale = 1 / std::sqrt(static_cast<double>(settings_.head_size)),
-          .key_begin = static_cast<const std::int32_t*>(key_begin_.data),
-          .key_end = static_cast<const std::int32_t*>(key_end_.data)};
+  kernels::AttentionShape shape{.batch = pass.sequences,
+                                .queries = pass.length,
+                                .keys = pass.length,
+                                .heads = settings_.heads,
+                                .key_heads = settings_.key_heads,
+                                .head_size = settings_.head_size,
+                                .scale = 1 / std::sqrt(static_cast<double>(settings_.head_size)),
+                                .key_begin = static_cast<const std::int32_t*>(key_begin_.data),
+                                .key_end = static_cast<const std::int32_t*>(key_end_.data)};
+  if (settings_.bias) settings_.bias->describe(pass.walk, shape);
+  return shape;
 }
 
 Attention::Inputs Attention::apart(const Tensor& q, const Tensor& k, const Tensor& v) const {
@@ -107,7 +110,8 @@ void Attention::differentiate(Pass& pass, const Inputs& inputs, const Inputs& gr
                                       .d_out = d_out.data,
                                       .dq = gradients.q.data,
                                       .dk = gradients.k.data,
-                                      .dv = gradients.v.data});
+                                      .dv = gradients.v.data,
+                                      .d_bias = settings_.bias ? settings_.bias->gradient() : nullptr});
   walk.drop(out);
   walk.drop(d_out);
   if (exact) walk.drop(lse_);

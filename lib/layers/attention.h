@@ -10,11 +10,14 @@ struct AttentionShape;
 
 namespace comera::layers {
 
+class RelativeBias;
+
 class Attention {
  public:
   struct Settings {
     std::int64_t heads = 0, key_heads = 0, head_size = 0;
-    double dropout = 0;  // of the probabilities
+    double dropout = 0;            // of the probabilities
+    RelativeBias* bias = nullptr;  // of the scores, optional; belongs to the model
   };
 
   // `name`: of the layer, for rules of activations.

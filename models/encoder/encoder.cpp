@@ -113,11 +113,13 @@ class Encoder final : public layers::Model {
         merger_(chains_, factors_, step_gradients_),
         builder_{dtype,   parameters_,   chains_,    factors_,         step_gradients_,
                  merger_, cast_weights_, threshold_, parameters_dense_},
-        embeddings_(builder_, spec) {
+        embeddings_(builder_, spec),
+        shared_(builder_, spec) {
     if (spec.pre_norm)
       first_norm_.emplace(builder_, EncoderNames(spec).layer(0, EncoderNames(spec).output_norm), spec.hidden,
                           layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, 0});
-    for (std::int64_t i = 0; i < spec.layers; ++i) blocks_.add(std::make_unique<EncoderBlock>(builder_, spec, i));
+    for (std::int64_t i = 0; i < spec.layers; ++i)
+      blocks_.add(std::make_unique<EncoderBlock>(builder_, spec, i, shared_));
     head_ = make_head();
     for (layers::Parameter& parameter : parameters_.all()) parameter.aliases = aliases_of(spec, parameter.name);
   }
@@ -135,6 +137,7 @@ class Encoder final : public layers::Model {
     inputs.add(batch["samples"], samples_);
     inputs.add({key_end_host_.data(), DType::i32, {batch.sequences, batch.length}}, keys_.end);
     embeddings_.declare(batch, inputs);
+    shared_.declare(batch.length, inputs);
     head_->declare(batch, distillation_, inputs);
     hidden_loss_.declare(batch, distillation_, inputs);
   }
@@ -176,7 +179,9 @@ class Encoder final : public layers::Model {
       d.normed = head_->backward(pass, sink);
       if (hidden_loss_.active()) hidden_loss_.backward(pass, d.normed, true);
     }
+    shared_.open(walk, sink);
     d = blocks_.backward(pass, sink, d, keys_);
+    shared_.close(walk, sink);
     Walk::Scope scope(walk, "embeddings");
     if (spec_.pre_norm) d.normed = first_norm_->backward(pass, sink, d.normed, d.residual, nullptr);
     embeddings_.backward(pass, sink, d.normed);
@@ -214,6 +219,7 @@ class Encoder final : public layers::Model {
   layers::TtMerger merger_;
   Builder builder_;
   Embeddings embeddings_;
+  EncoderShared shared_;
   std::optional<layers::ResidualNorm> first_norm_;
   BlockStack blocks_;
   std::unique_ptr<Head> head_;

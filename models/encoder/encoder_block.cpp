@@ -41,13 +41,13 @@ double attention_branch_dropout(const EncoderSpec& spec) {
 
 }  // namespace
 
-EncoderBlock::EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64_t index)
+EncoderBlock::EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64_t index, EncoderShared& shared)
     : pre_norm_(spec.pre_norm),
       hidden_(spec.hidden),
       intermediate_(spec.intermediate),
       qkv_(query_key_value(builder, spec, EncoderNames(spec), index)),
       attention_(builder, EncoderNames(spec).layer(index, EncoderNames(spec).attention),
-                 {spec.heads, spec.heads, spec.hidden / spec.heads, spec.attention_dropout}),
+                 {spec.heads, spec.heads, spec.hidden / spec.heads, spec.attention_dropout, shared.bias()}),
       projection_(
           LinearSet::make(builder,
                           {linear_of_block(spec, EncoderNames(spec).layer(index, EncoderNames(spec).attention_output),

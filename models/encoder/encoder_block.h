@@ -9,13 +9,14 @@
 #include "lib/layers/linear.h"
 #include "lib/layers/norm.h"
 #include "models/block_stack.h"
-#include "models/encoder/encoder_spec.h"
+#include "models/encoder/encoder_shared.h"
 
 namespace comera::models {
 
 class EncoderBlock final : public Block {
  public:
-  EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64_t index);
+  // `shared` outlives the block.
+  EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64_t index, EncoderShared& shared);
 
   Flow forward(Pass& pass, Flow in, const KeyRanges& keys) override;
   FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d) override;

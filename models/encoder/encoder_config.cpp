@@ -5,6 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
+#include "lib/layers/relative_bias.h"
 
 namespace comera::models {
 namespace {
@@ -23,14 +24,16 @@ struct Family {
 constexpr Family families[] = {{"bert", "Bert", EncoderFamily::bert, false, 0},
                                {"roberta-prelayernorm", "RobertaPreLayerNorm", EncoderFamily::bert, true, 1},
                                {"roberta", "Roberta", EncoderFamily::roberta, false, 1},
-                               {"distilbert", "DistilBert", EncoderFamily::distilbert, false, 0}};
+                               {"distilbert", "DistilBert", EncoderFamily::distilbert, false, 0},
+                               {"mpnet", "MPNet", EncoderFamily::mpnet, false, 1}};
 
-// The keys of config.json that DistilBERT names in its own way. Null: it has none, and a fixed value.
+// The keys of config.json that some families name in their own way. Null: they have none, and a fixed value.
 struct Keys {
   const char *hidden = "hidden_size", *layers = "num_hidden_layers", *heads = "num_attention_heads",
              *intermediate = "intermediate_size", *dropout = "hidden_dropout_prob",
              *attention_dropout = "attention_probs_dropout_prob", *activation = "hidden_act";
-  const char *types = "type_vocab_size", *epsilon = "layer_norm_eps", *head_dropout = nullptr;
+  const char *types = "type_vocab_size", *epsilon = "layer_norm_eps", *head_dropout = nullptr,
+             *position_kind = "position_embedding_type";
 };
 constexpr Keys distilbert_keys{.hidden = "dim",
                                .layers = "n_layers",
@@ -41,9 +44,26 @@ constexpr Keys distilbert_keys{.hidden = "dim",
                                .activation = "activation",
                                .types = nullptr,
                                .epsilon = nullptr,
-                               .head_dropout = "seq_classif_dropout"};
+                               .head_dropout = "seq_classif_dropout",
+                               .position_kind = nullptr};
+constexpr Keys mpnet_keys{.types = nullptr, .position_kind = nullptr};
 
-Keys keys_of(EncoderFamily family) { return family == EncoderFamily::distilbert ? distilbert_keys : Keys{}; }
+Keys keys_of(EncoderFamily family) {
+  switch (family) {
+    case EncoderFamily::distilbert: return distilbert_keys;
+    case EncoderFamily::mpnet: return mpnet_keys;
+    default: return {};
+  }
+}
+
+constexpr const char* bias_rows = "relative_attention_num_buckets";
+
+// transformers has the numbers 32 and 1 in MPNet's code, whatever config.json says.
+void require_mpnet(const ConfigReader& reader) {
+  for (const auto& [key, only] : {std::pair{bias_rows, layers::RelativeBias::rows}, {"pad_token_id", std::int64_t{1}}})
+    if (const std::int64_t found = reader.integer(key, only); found != only)
+      fail_input("{}: {} is {}; MPNet has {} alone", reader.name(), key, found, only);
+}
 
 const Family& family_named(const std::string& type) {
   for (const Family& family : families)
@@ -118,7 +138,8 @@ std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) 
   config[keys.dropout] = spec.dropout;
   config[keys.attention_dropout] = spec.attention_dropout;
   if (keys.head_dropout && spec.head_dropout) config[keys.head_dropout] = *spec.head_dropout;
-  if (spec.family != EncoderFamily::distilbert) config["position_embedding_type"] = "absolute";
+  if (keys.position_kind) config[keys.position_kind] = "absolute";
+  if (spec.family == EncoderFamily::mpnet) config[bias_rows] = layers::RelativeBias::rows;
   config["pad_token_id"] = spec.pad;
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = torch_dtype(model);
@@ -140,7 +161,7 @@ StoredNames names_in(const io::ModelFolder& folder) {
   StoredNames names{.bare = true, .pooler = false};
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     const std::string& name = entry.tensor.name;
-    for (const char* prefix : {"bert.", "roberta_prelayernorm.", "roberta.", "distilbert."})
+    for (const char* prefix : {"bert.", "roberta_prelayernorm.", "roberta.", "distilbert.", "mpnet."})
       names.bare = names.bare && !name.starts_with(prefix);
     names.without_transformer = names.without_transformer || name.starts_with("h.0.");
     names.pooler = names.pooler || name.ends_with("pooler.dense.bias");
@@ -152,7 +173,8 @@ EncoderSpec parse_encoder_config(const ConfigReader& reader, const StoredNames& 
   const Family& family = family_named(reader.text("model_type", families[0].type));
   const Keys keys = keys_of(family.family);
   reader.require(keys.activation, "gelu");
-  reader.require("position_embedding_type", "absolute");
+  if (keys.position_kind) reader.require(keys.position_kind, "absolute");
+  if (family.family == EncoderFamily::mpnet) require_mpnet(reader);
   reader.require_off("is_decoder");
   reader.require_off("add_cross_attention");
   EncoderSpec spec;

@@ -6,21 +6,32 @@
 
 namespace comera::models {
 
-std::int64_t first_position(const EncoderSpec& spec) {
-  return spec.pre_norm || spec.family == EncoderFamily::roberta ? spec.pad + 1 : 0;
+namespace {
+
+// RoBERTa, RoBERTa-PreLayerNorm and MPNet have the same positions and heads.
+bool like_roberta(const EncoderSpec& spec) {
+  return spec.pre_norm || spec.family == EncoderFamily::roberta || spec.family == EncoderFamily::mpnet;
 }
+
+const char* prefix_of(const EncoderSpec& spec) {
+  if (spec.pre_norm) return "roberta_prelayernorm.";
+  switch (spec.family) {
+    case EncoderFamily::roberta: return "roberta.";
+    case EncoderFamily::distilbert: return "distilbert.";
+    case EncoderFamily::mpnet: return "mpnet.";
+    default: return "bert.";
+  }
+}
+
+}  // namespace
+
+std::int64_t first_position(const EncoderSpec& spec) { return like_roberta(spec) ? spec.pad + 1 : 0; }
 
 kernels::Activation head_activation(const EncoderSpec& spec) {
   return spec.family == EncoderFamily::distilbert ? kernels::Activation::relu : kernels::Activation::tanh;
 }
 
-EncoderNames::EncoderNames(const EncoderSpec& spec)
-    : root_(spec.bare                                  ? ""
-            : spec.pre_norm                            ? "roberta_prelayernorm."
-            : spec.family == EncoderFamily::roberta    ? "roberta."
-            : spec.family == EncoderFamily::distilbert ? "distilbert."
-                                                       : "bert."),
-      stack_("encoder.layer") {
+EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.bare ? "" : prefix_of(spec)), stack_("encoder.layer") {
   word = root_ + "embeddings.word_embeddings";
   position = root_ + "embeddings.position_embeddings";
   type = root_ + "embeddings.token_type_embeddings";
@@ -36,7 +47,7 @@ EncoderNames::EncoderNames(const EncoderSpec& spec)
   middle_norm = spec.pre_norm ? "intermediate.LayerNorm" : "attention.output.LayerNorm";
   output_norm = spec.pre_norm ? "attention.LayerNorm" : "output.LayerNorm";
   pooler = root_ + "pooler.dense";
-  const bool roberta = spec.pre_norm || spec.family == EncoderFamily::roberta;
+  const bool roberta = like_roberta(spec);
   head_dense = roberta ? "classifier.dense" : pooler;
   classifier = roberta ? "classifier.out_proj" : "classifier";
   transform = roberta ? "lm_head.dense" : "cls.predictions.transform.dense";
@@ -44,6 +55,17 @@ EncoderNames::EncoderNames(const EncoderSpec& spec)
   decoder_bias = roberta ? "lm_head.bias" : "cls.predictions.bias";
   decoder = roberta ? "lm_head.decoder" : "cls.predictions.decoder";
   if (spec.family == EncoderFamily::distilbert) name_distilbert();
+  if (spec.family == EncoderFamily::mpnet) name_mpnet();
+}
+
+void EncoderNames::name_mpnet() {
+  relative_bias = root_ + "encoder.relative_attention_bias";
+  attention = "attention.attn";
+  query = "attention.attn.q";
+  key = "attention.attn.k";
+  value = "attention.attn.v";
+  attention_output = "attention.attn.o";
+  middle_norm = "attention.LayerNorm";
 }
 
 void EncoderNames::name_distilbert() {

@@ -25,7 +25,7 @@ struct StoredNames {
 };
 
 // Families whose files have other names and keys. RoBERTa-PreLayerNorm is the family bert with `pre_norm`.
-enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert };
+enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert, mpnet };
 
 struct EncoderSpec : Spec {
   EncoderSpec() { dropout = attention_dropout = 0.1; }
@@ -40,7 +40,7 @@ struct EncoderSpec : Spec {
   SentenceRules sentence;  // embed
 };
 
-// The position of a text's first token: RoBERTa counts from pad + 1, so its table has pad + 1 rows more.
+// The position of a text's first token: RoBERTa and MPNet count from pad + 1, so their tables have pad + 1 rows more.
 std::int64_t first_position(const EncoderSpec& spec);
 // The activation of the layer between token 0 and the classifier.
 kernels::Activation head_activation(const EncoderSpec& spec);
@@ -52,8 +52,9 @@ struct EncoderNames {
   const std::string& prefix() const { return root_; }  // prefix of the family, "" if bare
 
   std::string word, position, type, embedding_norm;
-  std::string final_norm;  // pre-LN only
-  std::string pooler;      // of a model without head
+  std::string final_norm;     // pre-LN only
+  std::string relative_bias;  // MPNet
+  std::string pooler;         // of a model without head
   std::string head_dense, classifier;
   std::string transform, transform_norm, decoder_bias;
   std::string decoder;  // a tied copy of the word table
@@ -62,6 +63,7 @@ struct EncoderNames {
 
  private:
   void name_distilbert();
+  void name_mpnet();
 
   std::string root_;
   const char* stack_;  // of the blocks

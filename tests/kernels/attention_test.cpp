@@ -8,6 +8,8 @@
 namespace comera::kernels::test {
 namespace {
 
+constexpr std::int64_t bias_rows = 6;  // no distance has the last one
+
 enum class Range { all, causal, padded, scattered };  // scattered: some ranges begin late, some are empty
 
 struct Shape {
@@ -39,7 +41,7 @@ AttentionShape describe(const Shape& s, Run& r) {
   a.scale = 1 / std::sqrt(static_cast<double>(s.head_size));
   if (s.range == Range::scattered) a.key_begin = r.ints("begin");
   if (s.range != Range::all) a.key_end = r.ints("end");
-  if (s.biased) a.bias = r.in("bias");
+  if (s.biased) a.bias = r.in("bias"), a.bias_row = r.ints("bias rows"), a.bias_rows = bias_rows;
   return a;
 }
 
@@ -89,8 +91,10 @@ void add_ranges(Case& c, const Shape& s) {
 }
 
 void add_bias(Case& c, const Shape& s) {
-  const std::int64_t distances = s.queries + s.keys - 1;
-  c.data("bias", distances, s.heads).empty("d_bias", distances, s.heads).gradient("bias", "d_bias");
+  std::vector<std::int64_t> row;
+  for (std::int64_t p = 0; p < s.queries + s.keys - 1; ++p) row.push_back(p * p / 3 % (bias_rows - 1));
+  c.data("bias", bias_rows, s.heads).data("d_bias", bias_rows, s.heads).gradient("bias", "d_bias", true);
+  c.integers("bias rows", row);
 }
 
 void add_tensor(Case& c, const Shape& s, const std::string& name, std::int64_t rows, std::int64_t columns) {

@@ -61,6 +61,20 @@ TEST_CASE("config: errors for inconsistent or unsupported values name the key") 
   CHECK_THROWS_AS(models::parse_config_json("{", "c.json"), InputError);
 }
 
+TEST_CASE("config: MPNet's numbers that transformers has in its code are refused otherwise") {
+  const std::string text = config_of(small_mpnet(Task::classify, Form::tt));
+  CHECK(config_of(models::parse_config_json(text, "c.json")) == text);
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& words) {
+    CHECK_THROWS_WITH(models::parse_config_json(replaced(text, from, to), "c.json"), Catch::Contains(words));
+  };
+  refused("\"relative_attention_num_buckets\": 32", "\"relative_attention_num_buckets\": 16",
+          "c.json: relative_attention_num_buckets is 16; MPNet has 32 alone");
+  refused("\"pad_token_id\": 1", "\"pad_token_id\": 0", "c.json: pad_token_id is 0; MPNet has 1 alone");
+  refused("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"", "hidden_act is 'relu'");
+  refused("MPNetForSequenceClassification", "MPNetForQuestionAnswering",
+          "of model_type mpnet, MPNetModel, MPNetForSequenceClassification and MPNetForMaskedLM are");
+}
+
 TEST_CASE("config: one output is a regression, as in transformers") {
   const std::string text = config_of(small_encoder(false, Task::regression, Form::dense));
   const auto read = [](const std::string& config) {

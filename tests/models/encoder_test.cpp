@@ -23,6 +23,7 @@ struct Variant {
   models::EncoderFamily family = models::EncoderFamily::bert;
 
   EncoderSpec spec() const {
+    if (family == models::EncoderFamily::mpnet) return small_mpnet(task, form);
     EncoderSpec spec = tensorized ? tensorized_encoder(pre_norm, task) : small_encoder(pre_norm, task, Form::dense);
     if (tensorized) return spec;
     spec.family = family;
@@ -45,6 +46,8 @@ const Variant variants[] = {
     {"RoBERTa classifier, TT", false, Task::classify, Form::tt, false, models::EncoderFamily::roberta},
     {"DistilBERT classifier, TT", false, Task::classify, Form::tt, false, models::EncoderFamily::distilbert},
     {"DistilBERT mlm, dense", false, Task::mlm, Form::dense, false, models::EncoderFamily::distilbert},
+    {"MPNet classifier, TT", false, Task::classify, Form::tt, false, models::EncoderFamily::mpnet},
+    {"MPNet mlm, dense", false, Task::mlm, Form::dense, false, models::EncoderFamily::mpnet},
 };
 
 }  // namespace

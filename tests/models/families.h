@@ -69,6 +69,8 @@ inline comera::data::Batch encoder_batch(const comera::models::Spec& spec) {
   std::copy(std::begin(ids), std::end(ids), all.begin());
   for (std::int64_t t = 0; t < length; ++t)
     all[static_cast<std::size_t>(length + t)] = t < short_length ? ids[short_length - 1 - t] : pad;
+  const auto own = static_cast<std::int32_t>(spec.pad);
+  for (std::int32_t& id : all) id = id == pad ? own : id == own ? pad : id;
   const auto lengths = batch["lengths"].as<std::int32_t>();
   lengths[0] = static_cast<std::int32_t>(length), lengths[1] = short_length;
   batch.tokens = length + short_length;

@@ -52,12 +52,20 @@ models::ModelSpec windowed_decoder() {
   return spec;
 }
 
+models::ModelSpec mpnet(bool fixed_bias) {
+  models::EncoderSpec spec = small_mpnet(data::Task::embed, Form::lowrank);
+  if (fixed_bias) spec.forms[models::EncoderNames(spec).relative_bias] = fixed_form({});
+  return spec;
+}
+
 std::vector<std::pair<const char*, models::ModelSpec>> variants() {
   return {{"decoder, dense", small_decoder(Form::dense, true)},
           {"decoder, low rank", small_decoder(Form::lowrank, false)},
           {"decoder, fixed weights with corrections", corrected_decoder()},
           {"decoder with a window", windowed_decoder()},
           {"GPT-2, low rank", small_gpt2(Form::lowrank, true)},
+          {"MPNet, low rank", mpnet(false)},
+          {"MPNet, a fixed bias", mpnet(true)},
           {"post-LN, chains of all shapes", tensorized_encoder(false, data::Task::embed)},
           {"pre-LN, chains of all shapes", tensorized_encoder(true, data::Task::embed)},
           {"post-LN, fixed weights with corrections", corrected_encoder(false)},

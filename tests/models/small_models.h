@@ -72,6 +72,15 @@ inline comera::models::EncoderSpec tensorized_encoder(bool pre_norm, comera::mod
   return spec;
 }
 
+inline comera::models::EncoderSpec small_mpnet(comera::models::Task task, comera::models::Form form) {
+  using namespace comera;
+  models::EncoderSpec spec = small_encoder(false, task, models::Form::dense);
+  spec.family = models::EncoderFamily::mpnet;
+  spec.types = 0, spec.pad = 1;
+  apply_small_forms(spec, form);
+  return spec;
+}
+
 // Two key heads for four query heads. The heads do not fill the width.
 inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool tied, std::int64_t exact = 0) {
   using namespace comera;

@@ -36,7 +36,7 @@ inline void pack_rows(const KeyBlock& block, std::int64_t d, const float* x, std
   for (std::int64_t i = block.keys * d; i < block.padded * d; ++i) out[i] = 0;
 }
 
-// The row of the bias for the distance between query t and a block's first key.
+// The number of the distance between query t and a block's first key.
 inline std::int64_t distance_at(const AttentionShape& s, std::int64_t t, const KeyBlock& block) {
   return block.first - t + s.queries - 1;
 }
@@ -49,10 +49,11 @@ struct BiasStrip {
 
   void fill(const AttentionShape& s, std::int64_t head, std::int64_t t, std::int64_t count, const KeyBlock& block) {
     rows = count;
-    const float* from = static_cast<const float*>(s.bias) + distance_at(s, t + rows - 1, block) * s.heads + head;
+    const float* bias = static_cast<const float*>(s.bias) + head;
+    const std::int32_t* row = s.bias_row + distance_at(s, t + rows - 1, block);
     const auto factor = static_cast<float>(1 / s.scale);
     for (std::int64_t i = 0; i < block.padded + rows; ++i)
-      numbers[i] = i < block.keys + rows - 1 ? from[i * s.heads] * factor : 0;
+      numbers[i] = i < block.keys + rows - 1 ? bias[row[i] * s.heads] * factor : 0;
   }
   // Adds those of query t + i to a row of products.
   void add_to(float* score, std::int64_t i, const KeyBlock& block) const {

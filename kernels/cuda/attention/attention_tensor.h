@@ -170,7 +170,7 @@ struct KeptOfRows {
 // True if the tensor cores support this shape. The caller also checks rows_are_aligned.
 inline bool fits_tensor_cores(const AttentionShape& s) {
   constexpr std::int64_t most = 1 << 30;  // positions in a sequence are ints
-  return !s.bias && s.head_size % 8 == 0 && s.head_size <= 128 && s.keys <= most && s.queries <= most;
+  return !s.biased() && s.head_size % 8 == 0 && s.head_size <= 128 && s.keys <= most && s.queries <= most;
 }
 
 }  // namespace comera::kernels::cuda

@@ -64,10 +64,9 @@ __device__ void store_row(T* to, const float (&values)[D / warp_size], float fac
 }
 
 // What the score of a query and one of its keys has besides their product.
-template <class T>
-__device__ float bias_of(const AttentionShape& s, std::int64_t head, std::int64_t query, std::int64_t key) {
-  if (!s.bias) return 0;
-  return to_float(static_cast<const T*>(s.bias)[(key - query + s.queries - 1) * s.heads + head]);
+__device__ inline float bias_of(const AttentionShape& s, std::int64_t head, std::int64_t query, std::int64_t key) {
+  if (!s.biased()) return 0;
+  return static_cast<const float*>(s.bias)[s.bias_row[key - query + s.queries - 1] * s.heads + head];
 }
 
 // Dropout factors of 8 query rows (first_row + r) for the lane's key (first_key + lane; first_key is a multiple of

@@ -29,6 +29,7 @@ const std::vector<Architecture>& architectures() {
        {"*transformer.layer.*.attention.*_lin", "*transformer.layer.*.ffn.lin1", "*transformer.layer.*.ffn.lin2"},
        bert_tables,
        false},
+      {"mpnet", {"*encoder.layer.*.attention.attn.*", "*encoder.layer.*.dense", "*pooler.dense"}, bert_tables, false},
       {"llama", {"*layers.*_proj"}, {"*embed_tokens"}, false},
       {"mistral", {"*layers.*_proj"}, {"*embed_tokens"}, false},
       {"qwen2", {"*layers.*_proj"}, {"*embed_tokens"}, false},

@@ -12,8 +12,8 @@ import os
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 import torch
 from transformers import (DistilBertConfig, DistilBertForMaskedLM, DistilBertForSequenceClassification,
-                          DistilBertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config,
-                          Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
+                          DistilBertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, MPNetConfig,
+                          MPNetForMaskedLM, MPNetForSequenceClassification, MPNetModel, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
                           RobertaForMaskedLM, RobertaForSequenceClassification, RobertaModel)
 
 SIZES = {"vocab_size": 29, "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 2,
@@ -46,6 +46,8 @@ ROBERTA = {"vocab_size": 29, "hidden_size": 24, "num_hidden_layers": 2, "num_att
            "layer_norm_eps": 1e-5}
 DISTILBERT = {"vocab_size": 29, "dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 20,
               "max_position_embeddings": 40, "pad_token_id": 2}
+MPNET = {"vocab_size": 29, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20,
+         "max_position_embeddings": 42, "pad_token_id": 1, "layer_norm_eps": 1e-5}
 ENCODERS = {
     "roberta": (RobertaConfig, RobertaModel, ROBERTA),
     "roberta for words": (RobertaConfig, RobertaForMaskedLM, ROBERTA),
@@ -53,11 +55,15 @@ ENCODERS = {
     "distilbert": (DistilBertConfig, DistilBertModel, DISTILBERT),
     "distilbert for words": (DistilBertConfig, DistilBertForMaskedLM, DISTILBERT),
     "distilbert for labels": (DistilBertConfig, DistilBertForSequenceClassification, DISTILBERT),
+    "mpnet": (MPNetConfig, MPNetModel, MPNET),
+    "mpnet for words": (MPNetConfig, MPNetForMaskedLM, MPNET),
+    "mpnet for labels": (MPNetConfig, MPNetForSequenceClassification, MPNET),
 }
 LABELS = {"id2label": {0: "a", 1: "b", 2: "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}
 IDS = [(7 * i * i + 3 * i + 1) % 29 for i in range(40)]
 ROWS = [0, 1, 17, 39]
-# Encoders read these ids, and the first SHORT of them backwards with padding (id 2) behind them.
+# Encoders read these ids, and the first SHORT of them backwards with padding (id 2) behind them. If the padding has
+# another id, the two ids change places.
 SHORT, PAD = 13, 2
 # Rows of both sequences whose hidden states are written, or whose own id is predicted.
 ENCODER_ROWS = [0, 17, 39, 40, 52]
@@ -75,9 +81,11 @@ def fill(model):
 
 def answers_of_encoder(model):
     """Logits of both texts, the log probability of each row's id, or the hidden states of the rows."""
-    ids = torch.tensor([IDS, IDS[SHORT - 1::-1] + [PAD] * (len(IDS) - SHORT)])
+    pad = model.config.pad_token_id
+    exchanged = [{PAD: pad, pad: PAD}.get(id, id) for id in IDS]
+    ids = torch.tensor([exchanged, exchanged[SHORT - 1::-1] + [pad] * (len(IDS) - SHORT)])
     with torch.no_grad():
-        outputs = model(input_ids=ids, attention_mask=(ids != PAD).long())
+        outputs = model(input_ids=ids, attention_mask=(ids != pad).long())
     if not hasattr(outputs, "logits"):
         return outputs.last_hidden_state.flatten(0, 1)[ENCODER_ROWS].flatten().tolist()
     if outputs.logits.dim() == 2:
