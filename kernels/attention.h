@@ -25,8 +25,8 @@ struct AttentionShape {
   const std::int32_t* bias_row = nullptr;                // [Tq + Tk - 1]
   std::int64_t bias_rows = 0;                            // 0: no bias
 
-  std::int64_t distances() const { return queries + keys - 1; }
-  bool biased() const { return bias_rows > 0; }
+  constexpr std::int64_t distances() const { return queries + keys - 1; }
+  constexpr bool biased() const { return bias_rows > 0; }
 };
 
 // Row t of sequence b of q starts at q + (b * Tq + t) * ldq, and head h starts at + h * D. The same holds for k and v

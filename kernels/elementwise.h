@@ -20,13 +20,19 @@ struct ActivationBackward {
   const void* dy = nullptr;
   void* dx = nullptr;
 };
-// y = act(gate) * up; and its gradient. d_gate may be gate, d_up may be up.
+// Rows of gate and up that are columns of a wider tensor: `columns` numbers of each, `ld` apart. 0: without gaps.
+struct GatedRows {
+  std::int64_t columns = 0, ld = 0;
+  constexpr std::int64_t place(std::int64_t i) const { return ld == 0 ? i : i / columns * ld + i % columns; }
+};
+// y = act(gate) * up; and its gradient. d_gate may be gate, d_up may be up. y and dy have no gaps.
 struct GatedForward {
   Activation activation = Activation::silu;
   std::int64_t count = 0;
   const void* gate = nullptr;
   const void* up = nullptr;
   void* y = nullptr;
+  GatedRows rows = {};
 };
 struct GatedBackward {
   Activation activation = Activation::silu;
@@ -36,6 +42,7 @@ struct GatedBackward {
   const void* dy = nullptr;
   void* d_gate = nullptr;
   void* d_up = nullptr;
+  GatedRows rows = {};  // also of d_gate and d_up
 };
 
 // y = x * mask / (1 - p). The same op is its own backward. y may be x. Masks use row k and feature j of [K, N].

@@ -31,8 +31,13 @@ struct Rotary {
   const void* cosines = nullptr;
   const void* sines = nullptr;
   bool inverse = false;     // rotates by the negative angle: the backward
-  const void* x = nullptr;  // [K, H * D], contiguous, as y
-  void* y = nullptr;
+  const void* x = nullptr;  // [K, H * D]
+  void* y = nullptr;        // as x
+  std::int64_t ld = 0;      // between the rows of x and y; 0: H * D
+
+  constexpr std::int64_t head_at(std::int64_t i) const {  // of head i of all tokens
+    return ld == 0 ? i * head_size : i / heads * ld + i % heads * head_size;
+  }
 };
 
 constexpr double flops(const RotaryTable& a) { return 1.0 * a.positions * a.head_size; }

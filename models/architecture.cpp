@@ -47,9 +47,9 @@ bool is_in_head(const ModelSpec& spec, const std::string& parameter) {
   const auto* encoder = std::get_if<EncoderSpec>(&spec);
   if (!encoder || encoder->task == Task::embed) return false;
   const EncoderNames names(*encoder);
-  const std::vector<std::string> parts = data::learns_labels(encoder->task)
-                                             ? std::vector<std::string>{names.head_dense, names.classifier}
-                                             : std::vector{names.transform, names.transform_norm, names.decoder_bias};
+  const std::vector<std::string> parts =
+      data::learns_labels(encoder->task) ? std::vector<std::string>{names.head_dense, names.head_norm, names.classifier}
+                                         : std::vector{names.transform, names.transform_norm, names.decoder_bias};
   return std::any_of(parts.begin(), parts.end(),
                      [&](const std::string& part) { return parameter == part || parameter.starts_with(part + "."); });
 }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "kernels/elementwise.h"
 #include "lib/layers/training/observe.h"
 
 namespace comera::models {
@@ -17,6 +18,12 @@ void drop(Walk& walk, Flow& flow) {
 }
 
 }  // namespace
+
+Tensor sum_of(Pass& pass, FlowGradient d) {
+  pass.walk.run(pass.backend().add_scaled, kernels::AddScaled{d.normed.elements(), 1, d.residual.data, d.normed.data});
+  pass.walk.drop(d.residual);
+  return d.normed;
+}
 
 void BlockStack::add(std::unique_ptr<Block> block) {
   labels_.push_back(fmt::format("layer.{}", blocks_.size()));

@@ -27,12 +27,15 @@ struct Flow {
 struct FlowGradient {
   Tensor normed, residual;
 };
+// Of one tensor that is both: takes both gradients, the caller drops the sum.
+Tensor sum_of(Pass& pass, FlowGradient d);
 
 // The range of keys that each query attends to, i32 [B, T] in device memory. Empty: from the first key, or to the last
-// key. near_begin: where the range begins in blocks whose attention has a window, in models with such blocks.
+// key. near_begin and near_end: the range in blocks whose attention has a window, in models with such blocks. Decoders
+// have no near_end: a window ends where all ranges end.
 struct KeyRanges {
   Tensor begin, end;
-  Tensor near_begin;
+  Tensor near_begin, near_end;
 };
 
 class Block {

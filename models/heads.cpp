@@ -1,5 +1,7 @@
 #include "models/heads.h"
 
+#include <optional>
+
 #include "kernels/elementwise.h"
 #include "kernels/pooling.h"
 
@@ -43,6 +45,12 @@ class RowPicker {
   Tensor index_;
 };
 
+layers::LinearSpec head_linear(const EncoderSpec& spec, const std::string& name) {
+  layers::LinearSpec linear = spec.linear(name, spec.hidden);
+  linear.bias = head_has_bias(spec);
+  return linear;
+}
+
 // Token 0 -> pooler -> dropout -> linear: one row of outputs per text.
 class TextOutputs {
  public:
@@ -50,11 +58,17 @@ class TextOutputs {
       : hidden_(spec.hidden),
         probability_(spec.head_dropout.value_or(spec.dropout)),
         picker_(spec.hidden),
-        pooler_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).head_dense, spec.hidden)}, spec.hidden,
+        pooler_(LinearSet::make(builder, {head_linear(spec, EncoderNames(spec).head_dense)}, spec.hidden,
                                 head_activation(spec))),
         site_(builder.dropout_site()),
         classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, spec.outputs()}}, spec.hidden,
-                                    Activation::none)) {}
+                                    Activation::none)) {
+    const std::string norm = EncoderNames(spec).head_norm;
+    if (norm.empty()) return;
+    layers::ResidualNorm::Settings settings = norm_settings(spec, 0);
+    settings.output_changes = true;
+    norm_.emplace(builder, norm, spec.hidden, settings);
+  }
 
   void declare(const data::Batch& batch, Inputs& inputs) {
     first_tokens_.resize(static_cast<std::size_t>(batch.sequences));
@@ -69,6 +83,7 @@ class TextOutputs {
     Tensor pooled;
     pooler_.forward(pass, {first, nullptr}, &pooled);
     walk.drop(first);
+    if (norm_) pooled = norm_->forward(pass, pooled, Tensor{}).tensor;
     drop_out(pass, pooled);
     Tensor outputs;
     classifier_.forward(pass, {pooled, nullptr}, &outputs);
@@ -81,6 +96,7 @@ class TextOutputs {
     Tensor d_pooled = pass.walk.make("d_pooled", {pass.sequences, hidden_});
     classifier_.backward(pass, sink, &d_outputs, d_pooled, false);
     drop_out(pass, d_pooled);
+    if (norm_) d_pooled = norm_->backward(pass, sink, d_pooled, Tensor{}, nullptr);
     Tensor d_first = pass.walk.make("d_first", {pass.sequences, hidden_});
     pooler_.backward(pass, sink, &d_pooled, d_first, false);
     return picker_.backward(pass, d_first);
@@ -99,6 +115,7 @@ class TextOutputs {
   LinearSet pooler_;
   std::uint32_t site_;
   LinearSet classifier_;
+  std::optional<layers::ResidualNorm> norm_;  // ModernBERT, between them
   std::vector<std::int32_t> first_tokens_;
 };
 
@@ -190,9 +207,9 @@ class MaskedLanguageModel final : public Head {
   MaskedLanguageModel(Builder& builder, const EncoderSpec& spec, layers::Table& words)
       : hidden_(spec.hidden),
         picker_(spec.hidden),
-        transform_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).transform, spec.hidden)}, spec.hidden,
-                                   Activation::gelu)),
-        norm_(builder, EncoderNames(spec).transform_norm, spec.hidden, {kernels::NormKind::layer, spec.epsilon, 0, 0}),
+        transform_(
+            LinearSet::make(builder, {head_linear(spec, EncoderNames(spec).transform)}, spec.hidden, Activation::gelu)),
+        norm_(builder, EncoderNames(spec).transform_norm, spec.hidden, norm_settings(spec, 0)),
         decoder_(builder, words, EncoderNames(spec).decoder_bias, spec.vocabulary, spec.hidden) {}
 
   void declare(const data::Batch& batch, const Distillation& distillation, Inputs& inputs) override {

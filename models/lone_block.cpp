@@ -20,7 +20,8 @@ using layers::SavePolicy;
 
 // The parts of a model that the architecture decides.
 struct BlockParts {
-  std::optional<layers::ResidualNorm> first_norm;  // none for post-LN
+  bool pre_norm = true;                            // the blocks add to a residual stream
+  std::optional<layers::ResidualNorm> first_norm;  // none for post-LN and a block that reads the stream
   std::unique_ptr<SharedByBlocks> shared;          // of decoders
   std::unique_ptr<EncoderShared> encoder;          // of encoders
   std::unique_ptr<Block> block;
@@ -51,9 +52,9 @@ BlockParts parts_of(Builder& builder, const DecoderSpec& spec, std::int64_t numb
 BlockParts parts_of(Builder& builder, const EncoderSpec& spec, std::int64_t number) {
   BlockParts parts;
   const EncoderNames names(spec);
-  if (spec.pre_norm)
-    parts.first_norm.emplace(builder, names.layer(number, names.output_norm), spec.hidden,
-                             layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, 0});
+  parts.pre_norm = spec.pre_norm;
+  if (norms_input(spec, number))
+    parts.first_norm.emplace(builder, names.layer(number, names.output_norm), spec.hidden, norm_settings(spec, 0));
   parts.encoder = std::make_unique<EncoderShared>(builder, spec);
   parts.block = std::make_unique<EncoderBlock>(builder, spec, number, *parts.encoder);
   return parts;
@@ -93,7 +94,7 @@ class LoneBlock final : public layers::Model {
     inputs.add({key_end_host_.data(), DType::i32, {batch.sequences, batch.length}}, keys_.end);
     if (parts_.window > 0)
       inputs.add({near_begin_host_.data(), DType::i32, {batch.sequences, batch.length}}, keys_.near_begin);
-    if (parts_.encoder) parts_.encoder->declare(batch.length, inputs);
+    if (parts_.encoder) parts_.encoder->declare(batch, inputs, keys_);
     inputs.add(positions_host_, positions_);
     inputs.add(counted_host_, counted_);
     inputs.add(batch[block_input], input_);
@@ -117,17 +118,18 @@ class LoneBlock final : public layers::Model {
     pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars,
                        static_cast<const std::int64_t*>(samples_.data), &distillation_});
     if (parts_.turns) parts_.shared->rotary.begin(*pass_, positions_, batch.length, {});
+    if (parts_.encoder) parts_.encoder->begin(*pass_);
     Flow flow = parts_.block->forward(*pass_, enter(), keys_);
-    Tensor& output = parts_.first_norm ? flow.residual : flow.normed.tensor;
+    Tensor& output = parts_.pre_norm ? flow.residual : flow.normed.tensor;
     measure(output);
     Outputs outputs;
     if (policy.saves()) {
       output_ = walk.keep(output);
     } else {
       outputs.hidden = walk.keep(output);
-      if (parts_.first_norm) outputs.embedding = walk.keep(flow.normed.tensor);
+      if (parts_.pre_norm) outputs.embedding = walk.keep(flow.normed.tensor);
     }
-    if (parts_.first_norm) walk.drop(flow.residual);
+    if (parts_.pre_norm) walk.drop(flow.residual);
     walk.drop(flow.normed.tensor);
     if (!policy.saves()) close();
     return outputs;
@@ -137,7 +139,10 @@ class LoneBlock final : public layers::Model {
     if (parts_.encoder) parts_.encoder->open(walk, sink);
     FlowGradient d = parts_.block->backward(*pass_, sink, gradient_of_loss());
     if (parts_.encoder) parts_.encoder->close(walk, sink);
-    if (parts_.first_norm) d.normed = parts_.first_norm->backward(*pass_, sink, d.normed, d.residual, nullptr);
+    if (parts_.first_norm)
+      d.normed = parts_.first_norm->backward(*pass_, sink, d.normed, d.residual, nullptr);
+    else if (parts_.pre_norm)
+      d.normed = sum_of(*pass_, d);
     walk.drop(d.normed);
     close();
   }
@@ -164,6 +169,8 @@ class LoneBlock final : public layers::Model {
              kernels::AddScaled{flow.normed.tensor.elements(), 1, input_.data, flow.normed.tensor.data});
     if (parts_.first_norm)
       flow.normed = parts_.first_norm->forward(*pass_, flow.normed.tensor, Tensor{}, &flow.residual);
+    else if (parts_.pre_norm)
+      flow.residual = walk.keep(flow.normed.tensor);
     return flow;
   }
 
@@ -202,7 +209,7 @@ class LoneBlock final : public layers::Model {
                                              .dx = d.data,
                                              .accumulate = false});
     walk.drop(output_);
-    if (!parts_.first_norm) return {d, Tensor{}};
+    if (!parts_.pre_norm) return {d, Tensor{}};
     const Tensor zero = walk.make("d_normed", d.shape);  // of the next block's input
     walk.run(walk.backend().fill, kernels::Fill{zero.data, zero.bytes()});
     return {zero, d};
@@ -210,6 +217,7 @@ class LoneBlock final : public layers::Model {
 
   void close() {
     if (parts_.turns) parts_.shared->rotary.end(pass_->walk);
+    if (parts_.encoder) parts_.encoder->end(pass_->walk);
     pass_.reset();
   }
 

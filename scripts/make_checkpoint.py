@@ -75,6 +75,31 @@ def distilbert(o):
         yield f"{norm}.bias", [o.hidden]
 
 
+def mpnet(o):
+    yield "encoder.relative_attention_bias.weight", [32, o.heads]
+    renamed = {"attention.self.query": "attention.attn.q", "attention.self.key": "attention.attn.k",
+               "attention.self.value": "attention.attn.v", "attention.output.dense": "attention.attn.o",
+               "attention.output.LayerNorm": "attention.LayerNorm"}
+    for name, shape in bert(o, 66, 0):
+        for before, after in renamed.items():
+            name = name.replace(before, after)
+        if "token_type" not in name:
+            yield name, shape
+
+
+def modernbert(o):
+    yield "embeddings.tok_embeddings.weight", [o.vocabulary, o.hidden]
+    yield "embeddings.norm.weight", [o.hidden]
+    for i in range(o.layers):
+        if i > 0:
+            yield f"layers.{i}.attn_norm.weight", [o.hidden]
+        yield f"layers.{i}.mlp_norm.weight", [o.hidden]
+        for name, shape in (("attn.Wqkv", [3 * o.hidden, o.hidden]), ("attn.Wo", [o.hidden, o.hidden]),
+                            ("mlp.Wi", [2 * o.intermediate, o.hidden]), ("mlp.Wo", [o.hidden, o.intermediate])):
+            yield f"layers.{i}.{name}.weight", shape
+    yield "final_norm.weight", [o.hidden]
+
+
 def gpt2(o):
     yield "wte.weight", [o.vocabulary, o.hidden]
     yield "wpe.weight", [64, o.hidden]
@@ -95,7 +120,7 @@ def gpt2(o):
 
 # Mistral has the shapes of llama.
 ARCHITECTURES = {"llama": llama, "bert": bert, "gpt2": gpt2, "qwen3": qwen3, "roberta": roberta,
-                 "distilbert": distilbert, "mistral": llama}
+                 "distilbert": distilbert, "mistral": llama, "mpnet": mpnet, "modernbert": modernbert}
 
 
 def config(o):
@@ -117,6 +142,12 @@ def config(o):
                   "roberta": ("RobertaModel", {**bert_keys, **sizes, "max_position_embeddings": 66,
                                                "type_vocab_size": 1, "pad_token_id": 1}),
                   "distilbert": ("DistilBertModel", distilbert_sizes),
+                  "mpnet": ("MPNetModel", {**sizes, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+                                           "max_position_embeddings": 66, "pad_token_id": 1}),
+                  "modernbert": ("ModernBertModel", {**sizes, "max_position_embeddings": 64, "local_attention": 12,
+                                                     "global_attn_every_n_layers": 2, "pad_token_id": 1,
+                                                     "bos_token_id": 0, "eos_token_id": 2, "cls_token_id": 0,
+                                                     "sep_token_id": 2}),
                   "gpt2": ("GPT2LMHeadModel", gpt2_sizes)}[o.architecture]
     return {"model_type": o.architecture, "architectures": [name], **keys}
 

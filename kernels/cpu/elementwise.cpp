@@ -33,6 +33,15 @@ void for_rows(const Context& context, std::int64_t rows, std::int64_t columns, B
   });
 }
 
+// Calls body(i, at, lanes) for all vectors: i counts the numbers without gaps, at those of gate and up.
+template <class Body>
+void for_gated(const Context& context, const GatedRows& rows, std::int64_t count, Body body) {
+  if (rows.ld == 0) return for_all(context, count, [=](std::int64_t i, auto lanes) { body(i, i, lanes); });
+  for_rows(context, count / rows.columns, rows.columns, [=](std::int64_t row) {
+    sweep(0, rows.columns, [=](std::int64_t j, auto lanes) { body(row * rows.columns + j, row * rows.ld + j, lanes); });
+  });
+}
+
 Status run(const Context& context, const ActivationForward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   const float* x = in(a.x);
@@ -63,8 +72,8 @@ Status run(const Context& context, const GatedForward& a) {
   float* y = out(a.y);
   with_activation(a.activation, [&](auto act) {
     using Act = decltype(act);
-    for_all(context, a.count, [=](std::int64_t i, auto lanes) {
-      store(y + i, Act::value(load(gate + i, lanes)) * load(up + i, lanes), lanes);
+    for_gated(context, a.rows, a.count, [=](std::int64_t i, std::int64_t at, auto lanes) {
+      store(y + i, Act::value(load(gate + at, lanes)) * load(up + at, lanes), lanes);
     });
   });
   return Status::ok;
@@ -76,10 +85,10 @@ Status run(const Context& context, const GatedBackward& a) {
   float *d_gate = out(a.d_gate), *d_up = out(a.d_up);
   with_activation(a.activation, [&](auto act) {
     using Act = decltype(act);
-    for_all(context, a.count, [=](std::int64_t i, auto lanes) {
-      const F g = load(gate + i, lanes), u = load(up + i, lanes), d = load(dy + i, lanes);
-      store(d_gate + i, d * u * Act::derivative(g), lanes);
-      store(d_up + i, d * Act::value(g), lanes);
+    for_gated(context, a.rows, a.count, [=](std::int64_t i, std::int64_t at, auto lanes) {
+      const F g = load(gate + at, lanes), u = load(up + at, lanes), d = load(dy + i, lanes);
+      store(d_gate + at, d * u * Act::derivative(g), lanes);
+      store(d_up + at, d * Act::value(g), lanes);
     });
   });
   return Status::ok;

@@ -51,7 +51,7 @@ Status run(const Context& context, const Rotary& a) {
     for (std::int64_t k = tile * rows; k < min(a.tokens, (tile + 1) * rows); ++k) {
       const std::int64_t at = a.positions[k] * half;
       for (std::int64_t h = 0; h < a.heads; ++h) {
-        const std::int64_t head = k * width + h * a.head_size;
+        const std::int64_t head = a.head_at(k * a.heads + h);
         rotate(half, f32(a.cosines) + at, f32(a.sines) + at, a.inverse, f32(a.x) + head, f32(a.y) + head);
       }
     }

@@ -42,22 +42,26 @@ struct ActivateBackward {
 template <class T>
 struct Gate {
   Activation activation;
+  GatedRows rows;
   const T *gate, *up;
   T* y;
   COMERA_DEVICE void operator()(std::int64_t i) const {
-    y[i] = to_element<T>(activate<float>(activation, to_float(gate[i])) * to_float(up[i]));
+    const std::int64_t at = rows.place(i);
+    y[i] = to_element<T>(activate<float>(activation, to_float(gate[at])) * to_float(up[at]));
   }
 };
 
 template <class T>
 struct GateBackward {
   Activation activation;
+  GatedRows rows;
   const T *gate, *up, *dy;
   T *d_gate, *d_up;
   COMERA_DEVICE void operator()(std::int64_t i) const {
-    const float g = to_float(gate[i]), u = to_float(up[i]), d = to_float(dy[i]);
-    d_gate[i] = to_element<T>(d * u * activation_slope<float>(activation, g));
-    d_up[i] = to_element<T>(d * activate<float>(activation, g));
+    const std::int64_t at = rows.place(i);
+    const float g = to_float(gate[at]), u = to_float(up[at]), d = to_float(dy[i]);
+    d_gate[at] = to_element<T>(d * u * activation_slope<float>(activation, g));
+    d_up[at] = to_element<T>(d * activate<float>(activation, g));
   }
 };
 
@@ -144,13 +148,14 @@ Status run(const Context& context, const ActivationBackward& a) {
 
 Status run(const Context& context, const GatedForward& a) {
   return run_flat(context, a.count, [&]<class T>(T) {
-    return Gate<T>{a.activation, in<T>(a.gate), in<T>(a.up), out<T>(a.y)};
+    return Gate<T>{a.activation, a.rows, in<T>(a.gate), in<T>(a.up), out<T>(a.y)};
   });
 }
 
 Status run(const Context& context, const GatedBackward& a) {
   return run_flat(context, a.count, [&]<class T>(T) {
-    return GateBackward<T>{a.activation, in<T>(a.gate), in<T>(a.up), in<T>(a.dy), out<T>(a.d_gate), out<T>(a.d_up)};
+    return GateBackward<T>{a.activation, a.rows,           in<T>(a.gate), in<T>(a.up),
+                           in<T>(a.dy),  out<T>(a.d_gate), out<T>(a.d_up)};
   });
 }
 

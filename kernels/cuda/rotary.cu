@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(threads) rotate(const Rotary __grid_constant__
   const std::int64_t half = a.head_size / 2, eights = blocks_for(half, 8);
   for (std::int64_t i = flat_index(); i < a.tokens * a.heads * eights; i += flat_stride()) {
     const std::int64_t head = i / eights, at = i % eights * 8, angle = a.positions[head / a.heads] * half;
-    const T *x = static_cast<const T*>(a.x) + head * a.head_size, *other = x + half;
+    const T *x = static_cast<const T*>(a.x) + a.head_at(head), *other = x + half;
     const Eight cosine = get<Eight>(static_cast<const float*>(a.cosines) + angle, at, half, aligned);
     const Eight sine = get<Eight>(static_cast<const float*>(a.sines) + angle, at, half, aligned);
     Eight first = get<Eight>(x, at, half, aligned), second = get<Eight>(other, at, half, aligned);
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(threads) rotate(const Rotary __grid_constant__
       first.v[j] = u * cosine.v[j] - v * turn;
       second.v[j] = v * cosine.v[j] + u * turn;
     }
-    T* y = static_cast<T*>(a.y) + head * a.head_size;
+    T* y = static_cast<T*>(a.y) + a.head_at(head);
     put(y, at, half, aligned, first);
     put(y + half, at, half, aligned, second);
   }
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(threads) rotate(const Rotary __grid_constant__
 Status run(const Context& context, const Rotary& a) {
   const std::int64_t half = a.head_size / 2;
   return with_element(context, [&]<class T>(T) {
-    const bool aligned = all_aligned<T>(half, a.x, a.y, a.cosines, a.sines);
+    const bool aligned = a.ld % 8 == 0 && all_aligned<T>(half, a.x, a.y, a.cosines, a.sines);
     return launch(context, {grid_for(a.tokens * a.heads * blocks_for(half, 8), threads), threads}, rotate<T>, a,
                   aligned);
   });

@@ -21,15 +21,19 @@ void compute(const ActivationBackward& a) {
 
 template <class T>
 void compute(const GatedForward& a) {
-  for (std::int64_t i = 0; i < a.count; ++i) out<T>(a.y)[i] = activate(a.activation, in<T>(a.gate)[i]) * in<T>(a.up)[i];
+  for (std::int64_t i = 0; i < a.count; ++i) {
+    const std::int64_t at = a.rows.place(i);
+    out<T>(a.y)[i] = activate(a.activation, in<T>(a.gate)[at]) * in<T>(a.up)[at];
+  }
 }
 
 template <class T>
 void compute(const GatedBackward& a) {
   for (std::int64_t i = 0; i < a.count; ++i) {
-    const T gate = in<T>(a.gate)[i], up = in<T>(a.up)[i], dy = in<T>(a.dy)[i];
-    out<T>(a.d_gate)[i] = dy * up * activation_derivative(a.activation, gate);
-    out<T>(a.d_up)[i] = dy * activate(a.activation, gate);
+    const std::int64_t at = a.rows.place(i);
+    const T gate = in<T>(a.gate)[at], up = in<T>(a.up)[at], dy = in<T>(a.dy)[i];
+    out<T>(a.d_gate)[at] = dy * up * activation_derivative(a.activation, gate);
+    out<T>(a.d_up)[at] = dy * activate(a.activation, gate);
   }
 }
 

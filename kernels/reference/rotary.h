@@ -28,8 +28,7 @@ void compute(const Rotary& a) {
   const std::int64_t half = a.head_size / 2;
   for (std::int64_t row = 0; row < a.tokens * a.heads; ++row)
     for (std::int64_t i = 0; i < half; ++i) {
-      const std::int64_t at = a.positions[row / a.heads] * half + i, first = row * a.head_size + i,
-                         second = first + half;
+      const std::int64_t at = a.positions[row / a.heads] * half + i, first = a.head_at(row) + i, second = first + half;
       const T cosine = in<T>(a.cosines)[at], sine = a.inverse ? -in<T>(a.sines)[at] : in<T>(a.sines)[at];
       const T x = in<T>(a.x)[first], other = in<T>(a.x)[second];
       out<T>(a.y)[first] = x * cosine - other * sine;

@@ -95,30 +95,12 @@ class DecoderGraph {
   // cos and sin of position * frequency: [batch, sequence, 1, size / 2].
   void make_angles() {
     const Graph::Scope scope(graph_, "rotary");
-    std::vector<float> frequencies(static_cast<std::size_t>(spec_.head_size / 2));
-    const kernels::RotaryAngles by = models::rotary_angles(spec_.theta, spec_.head_size, spec_.scaling);
-    for (std::size_t i = 0; i < frequencies.size(); ++i)
-      frequencies[i] = static_cast<float>(models::frequency_of(by, static_cast<std::int64_t>(i), spec_.head_size));
-    const Name positions = graph_.node("Cast", {graph_.node("Unsqueeze", {position_ids_, graph_.integers({2, 3})})},
-                                       {{"to", std::int64_t{TensorProto::FLOAT}}});
-    const Name angles = graph_.node("Mul", {positions, graph_.floats("rotary.frequencies", frequencies)});
-    const auto scaled = [&](const Name& x) {
-      return by.amplitude == 1 ? x : graph_.node("Mul", {x, graph_.scalar(static_cast<float>(by.amplitude))});
-    };
-    cosines_ = scaled(graph_.node("Cos", {angles}));
-    sines_ = scaled(graph_.node("Sin", {angles}));
+    const Name positions = graph_.node("Unsqueeze", {position_ids_, graph_.integers({2, 3})});
+    rotary_ = rotary_nodes(graph_, "rotary.frequencies", positions,
+                           models::rotary_angles(spec_.theta, spec_.head_size, spec_.scaling), spec_.head_size);
   }
 
-  // x [batch, sequence, heads, size]: rotates the pairs (i, i + size / 2).
-  Name rotate(const Name& x) {
-    const std::int64_t half = spec_.head_size / 2;
-    const Name a = graph_.node("Slice", {x, graph_.integers({0}), graph_.integers({half}), graph_.integers({3})});
-    const Name b =
-        graph_.node("Slice", {x, graph_.integers({half}), graph_.integers({2 * half}), graph_.integers({3})});
-    const Name first = graph_.node("Sub", {graph_.node("Mul", {a, cosines_}), graph_.node("Mul", {b, sines_})});
-    const Name second = graph_.node("Add", {graph_.node("Mul", {b, cosines_}), graph_.node("Mul", {a, sines_})});
-    return graph_.node("Concat", {first, second}, {{"axis", std::int64_t{-1}}});
-  }
+  Name rotate(const Name& x) { return exporting::rotate(graph_, rotary_, x, spec_.head_size); }
 
   Name norm(const std::string& name, const Name& x) { return rms_norm(build_, name, x, spec_.hidden, spec_.epsilon); }
 
@@ -219,9 +201,8 @@ class DecoderGraph {
     {
       const Graph::Scope scope(graph_, gpt2_.layer(index, Gpt2Names::attention));
       const auto part = [&](std::int64_t i) {
-        const Name columns = graph_.node(
-            "Slice", {qkv, graph_.integers({i * width}), graph_.integers({(i + 1) * width}), graph_.integers({2})});
-        return graph_.reshape(columns, {0, 0, spec_.heads, spec_.head_size});
+        return graph_.reshape(columns_of(graph_, qkv, 3, i * width, (i + 1) * width),
+                              {0, 0, spec_.heads, spec_.head_size});
       };
       const Name keys = remember(slot, part(1)), values = remember(slot + 1, part(2));
       mixed = graph_.reshape(attend(part(0), keys, values, all_mask_), {0, 0, width});
@@ -249,7 +230,8 @@ class DecoderGraph {
   bool with_past_;
   models::Gpt2Names gpt2_;
   std::string word_;  // name of the word table
-  Name ids_, mask_, position_ids_, cosines_, sines_;
+  Name ids_, mask_, position_ids_;
+  RotaryNodes rotary_;
   Name all_mask_, near_mask_;  // of layers without and with a window
   std::vector<Name> past_, present_;
 };

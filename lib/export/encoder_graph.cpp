@@ -1,5 +1,6 @@
 #include "lib/export/encoder_graph.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -24,6 +25,7 @@ class EncoderGraph {
     if (spec_.types > 1) types_ = graph_.input("token_type_ids", onnx::TensorProto::INT64, tokens);
     additive_ = additive_mask();
     if (spec_.family == models::EncoderFamily::mpnet) additive_ = graph_.node("Add", {additive_, relative_bias()});
+    if (is_modern(spec_)) make_near();
     Name x = embeddings();
     for (std::int64_t i = 0; i < spec_.layers; ++i) x = spec_.pre_norm ? pre_norm_block(i, x) : post_norm_block(i, x);
     if (spec_.pre_norm) x = norm(names_.final_norm, x);
@@ -65,7 +67,7 @@ class EncoderGraph {
       sum = graph_.node("Add", {sum, lookup(build_, names_.type, types_, spec_.types, spec_.hidden)});
     else if (spec_.types == 1)
       sum = graph_.node("Add", {sum, only_type()});
-    sum = graph_.node("Add", {sum, positions()});
+    if (has_positions(spec_)) sum = graph_.node("Add", {sum, positions()});
     return norm(names_.embedding_norm, sum);
   }
 
@@ -96,51 +98,99 @@ class EncoderGraph {
   }
 
   Name pre_norm_block(std::int64_t index, const Name& x) {
-    const Name middle = graph_.node("Add", {attention(index, norm(names_.layer(index, names_.output_norm), x)), x});
+    const Name normed = norms_input(spec_, index) ? norm(names_.layer(index, names_.output_norm), x) : x;
+    const Name middle = graph_.node("Add", {attention(index, normed), x});
     return graph_.node("Add", {feed_forward(index, norm(names_.layer(index, names_.middle_norm), middle)), middle});
   }
 
-  // [batch, sequence, hidden] to [batch, heads, sequence, width], or with the last two axes exchanged.
-  Name heads(const Name& x, const std::vector<std::int64_t>& order) {
-    return graph_.transpose(graph_.reshape(x, {0, 0, spec_.heads, spec_.hidden / spec_.heads}), order);
+  // ModernBERT: the angles of both kinds of layers, and the mask of layers with a window.
+  void make_near() {
+    const Graph::Scope scope(graph_, "rotary");
+    const Name length =
+        graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integer(1)}, {{"axis", std::int64_t{0}}});
+    const Name token = graph_.node("Range", {graph_.integer(0), length, graph_.integer(1)});
+    bool used[2] = {};
+    for (std::int64_t i = 0; i < spec_.layers; ++i) used[has_window(spec_, i)] = true;
+    for (const bool near : {false, true}) {
+      if (!used[near]) continue;
+      kernels::RotaryAngles angles;
+      angles.theta = near ? spec_.modern.near_theta : spec_.modern.theta;
+      rotary_[near] = rotary_nodes(graph_, near ? "rotary.near_frequencies" : "rotary.frequencies",
+                                   graph_.node("Unsqueeze", {token, graph_.integers({0, 2, 3})}), angles,
+                                   spec_.hidden / spec_.heads);
+    }
+    if (!used[true]) return;
+    const Name row = graph_.node("Unsqueeze", {token, graph_.integers({0})}),
+               column = graph_.node("Unsqueeze", {token, graph_.integers({1})});
+    const auto near = [&](const Name& first, const Name& second) {
+      return graph_.node("LessOrEqual", {graph_.node("Sub", {first, second}), graph_.integer(spec_.modern.reach)});
+    };
+    const Name seen = graph_.node("And", {near(row, column), near(column, row)});
+    near_ = graph_.node("Where", {seen, additive_, graph_.scalar(std::numeric_limits<float>::lowest())});
+  }
+
+  // q, k or v as [batch, sequence, heads, size].
+  Name split(const Name& x) { return graph_.reshape(x, {0, 0, spec_.heads, spec_.hidden / spec_.heads}); }
+
+  // q, k and v of a block.
+  std::array<Name, 3> projections(std::int64_t index, const Name& x) {
+    const std::int64_t width = spec_.hidden;
+    const auto project = [&](const char* part) { return linear(build_, names_.layer(index, part), x, width, width); };
+    if (!names_.qkv) return {split(project(names_.query)), split(project(names_.key)), split(project(names_.value))};
+    const Name qkv = linear(build_, names_.layer(index, names_.qkv), x, width, 3 * width);
+    const Graph::Scope scope(graph_, names_.layer(index, names_.attention));
+    const RotaryNodes& by = rotary_[has_window(spec_, index)];
+    std::array<Name, 3> parts;
+    for (std::int64_t i = 0; i < 3; ++i)
+      parts[static_cast<std::size_t>(i)] = split(columns_of(graph_, qkv, 3, i * width, (i + 1) * width));
+    for (const std::size_t i : {0, 1}) parts[i] = rotate(graph_, by, parts[i], width / spec_.heads);
+    return parts;
   }
 
   Name attention(std::int64_t index, const Name& x) {
-    const auto project = [&](const char* part) {
-      return linear(build_, names_.layer(index, part), x, spec_.hidden, spec_.hidden);
-    };
-    const Name query = project(names_.query), key = project(names_.key), value = project(names_.value);
+    const auto [query, key, value] = projections(index, x);
     Name mixed;
     {
       const Graph::Scope scope(graph_, names_.layer(index, names_.attention));
       const std::int64_t size = spec_.hidden / spec_.heads;
-      const Name scores = graph_.node("MatMul", {heads(query, {0, 2, 1, 3}), heads(key, {0, 2, 3, 1})});
+      const Name scores =
+          graph_.node("MatMul", {graph_.transpose(query, {0, 2, 1, 3}), graph_.transpose(key, {0, 2, 3, 1})});
       const Name scaled = graph_.node("Div", {scores, graph_.scalar(std::sqrt(static_cast<float>(size)))});
-      const Name shares =
-          graph_.node("Softmax", {graph_.node("Add", {scaled, additive_})}, {{"axis", std::int64_t{-1}}});
-      const Name sums = graph_.node("MatMul", {shares, heads(value, {0, 2, 1, 3})});
+      const Name& mask = has_window(spec_, index) ? near_ : additive_;
+      const Name shares = graph_.node("Softmax", {graph_.node("Add", {scaled, mask})}, {{"axis", std::int64_t{-1}}});
+      const Name sums = graph_.node("MatMul", {shares, graph_.transpose(value, {0, 2, 1, 3})});
       mixed = graph_.reshape(graph_.transpose(sums, {0, 2, 1, 3}), {0, 0, spec_.hidden});
     }
     return linear(build_, names_.layer(index, names_.attention_output), mixed, spec_.hidden, spec_.hidden);
   }
 
   Name feed_forward(std::int64_t index, const Name& x) {
-    const Name up = linear(build_, names_.layer(index, names_.up), x, spec_.hidden, spec_.intermediate);
+    const std::int64_t width = spec_.intermediate;
+    const bool gated = is_modern(spec_);
+    const Name up = linear(build_, names_.layer(index, names_.up), x, spec_.hidden, gated ? 2 * width : width);
     Name wide;
     {
       const Graph::Scope scope(graph_, names_.layer(index, "activation"));
-      wide = gelu(graph_, up);
+      wide = gelu(graph_, gated ? columns_of(graph_, up, 3, 0, width) : up);
+      if (gated) wide = graph_.node("Mul", {wide, columns_of(graph_, up, 3, width, 2 * width)});
     }
     return linear(build_, names_.layer(index, names_.down), wide, spec_.intermediate, spec_.hidden);
+  }
+
+  Name activate_head(const Name& x) {
+    switch (head_activation(spec_)) {
+      case kernels::Activation::relu: return graph_.node("Max", {x, graph_.scalar(0.0F)});
+      case kernels::Activation::gelu: return gelu(graph_, x);
+      default: return tanh(graph_, x);
+    }
   }
 
   void head(const Name& x) {
     if (data::learns_labels(spec_.task)) {
       const std::int64_t outputs = spec_.outputs();
       const Name first = graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}});
-      const Name dense = linear(build_, names_.head_dense, first, spec_.hidden, spec_.hidden);
-      const bool relu = head_activation(spec_) == kernels::Activation::relu;
-      const Name pooled = relu ? graph_.node("Max", {dense, graph_.scalar(0.0F)}) : tanh(graph_, dense);
+      Name pooled = activate_head(linear(build_, names_.head_dense, first, spec_.hidden, spec_.hidden));
+      if (!names_.head_norm.empty()) pooled = norm(names_.head_norm, pooled);
       return graph_.output(linear(build_, names_.classifier, pooled, spec_.hidden, outputs), "logits",
                            {"batch_size", outputs});
     }
@@ -181,6 +231,8 @@ class EncoderGraph {
   const EncoderSpec& spec_;
   EncoderNames names_;
   Name ids_, mask_, types_, additive_;
+  Name near_;              // the mask of layers with a window
+  RotaryNodes rotary_[2];  // of layers without and with one
 };
 
 }  // namespace

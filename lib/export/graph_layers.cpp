@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/export/graph_grids.h"
+#include "models/decoder/rope.h"
 
 namespace comera::exporting {
 namespace {
@@ -298,14 +299,46 @@ Name layer_norm(GraphBuild& build, const std::string& name, const Name& x, std::
   Graph& graph = build.graph;
   const Graph::Scope scope(graph, name);
   const Name gain = graph.weight(name + ".weight", {columns}, build.weights.tensor(name + ".weight", {columns}));
-  const Name shift = graph.weight(name + ".bias", {columns}, build.weights.tensor(name + ".bias", {columns}));
-  if (graph.opset() >= 17)
-    return graph.node("LayerNormalization", {x, gain, shift},
+  std::vector<Name> shift;
+  if (build.weights.has_tensor(name + ".bias"))
+    shift.push_back(graph.weight(name + ".bias", {columns}, build.weights.tensor(name + ".bias", {columns})));
+  if (graph.opset() >= 17) {
+    std::vector<Name> inputs{x, gain};
+    inputs.insert(inputs.end(), shift.begin(), shift.end());
+    return graph.node("LayerNormalization", inputs,
                       {{"axis", std::int64_t{-1}}, {"epsilon", static_cast<float>(epsilon)}});
+  }
   const Name centred = graph.node("Sub", {x, mean(graph, x, -1)});
   const Name variance = mean(graph, graph.node("Mul", {centred, centred}), -1);
   const Name deviation = graph.node("Sqrt", {graph.node("Add", {variance, graph.scalar(static_cast<float>(epsilon))})});
-  return graph.node("Add", {graph.node("Mul", {graph.node("Div", {centred, deviation}), gain}), shift});
+  const Name scaled = graph.node("Mul", {graph.node("Div", {centred, deviation}), gain});
+  return shift.empty() ? scaled : graph.node("Add", {scaled, shift.front()});
+}
+
+RotaryNodes rotary_nodes(Graph& graph, const std::string& name, const Name& positions,
+                         const kernels::RotaryAngles& angles, std::int64_t head_size) {
+  std::vector<float> frequencies(static_cast<std::size_t>(head_size / 2));
+  for (std::size_t i = 0; i < frequencies.size(); ++i)
+    frequencies[i] = static_cast<float>(models::frequency_of(angles, static_cast<std::int64_t>(i), head_size));
+  const Name turned =
+      graph.node("Mul", {graph.node("Cast", {positions}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}}),
+                         graph.floats(name, frequencies)});
+  const auto scaled = [&](const Name& x) {
+    return angles.amplitude == 1 ? x : graph.node("Mul", {x, graph.scalar(static_cast<float>(angles.amplitude))});
+  };
+  return {scaled(graph.node("Cos", {turned})), scaled(graph.node("Sin", {turned}))};
+}
+
+Name columns_of(Graph& graph, const Name& x, std::int64_t axes, std::int64_t first, std::int64_t last) {
+  return graph.node("Slice", {x, graph.integers({first}), graph.integers({last}), graph.integers({axes - 1})});
+}
+
+Name rotate(Graph& graph, const RotaryNodes& by, const Name& x, std::int64_t head_size) {
+  const std::int64_t half = head_size / 2;
+  const Name a = columns_of(graph, x, 4, 0, half), b = columns_of(graph, x, 4, half, head_size);
+  const Name first = graph.node("Sub", {graph.node("Mul", {a, by.cosines}), graph.node("Mul", {b, by.sines})});
+  const Name second = graph.node("Add", {graph.node("Mul", {b, by.cosines}), graph.node("Mul", {a, by.sines})});
+  return graph.node("Concat", {first, second}, {{"axis", std::int64_t{-1}}});
 }
 
 // Written as a power, not as a product, because runtimes search for this pattern of the norm.

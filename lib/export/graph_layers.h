@@ -1,6 +1,7 @@
 // Writes layers as nodes of standard ONNX operators.
 #pragma once
 
+#include "kernels/rotary.h"
 #include "lib/export/chains.h"
 #include "lib/export/graph.h"
 
@@ -37,7 +38,17 @@ Name lookup(GraphBuild& build, const std::string& name, const Name& ids, std::in
 Name lookup_chain(GraphBuild& build, const StoredChain& chain, const Name& ids);
 // x tableᵀ, the decoder of a language model that shares its table.
 Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std::int64_t rows, std::int64_t columns);
-// Over the last axis, with `<name>.weight` and `<name>.bias`.
+// Cosines and sines of rotary positions, for positions of any shape: [.., 1, size / 2].
+struct RotaryNodes {
+  Name cosines, sines;
+};
+RotaryNodes rotary_nodes(Graph& graph, const std::string& name, const Name& positions,
+                         const kernels::RotaryAngles& angles, std::int64_t head_size);
+// x [batch, sequence, heads, size]: rotates the pairs (i, i + size / 2).
+Name rotate(Graph& graph, const RotaryNodes& by, const Name& x, std::int64_t head_size);
+// Columns [first, last) of the last of `axes` axes.
+Name columns_of(Graph& graph, const Name& x, std::int64_t axes, std::int64_t first, std::int64_t last);
+// Over the last axis, with `<name>.weight` and, if the folder has it, `<name>.bias`.
 Name layer_norm(GraphBuild& build, const std::string& name, const Name& x, std::int64_t columns, double epsilon);
 // x / sqrt(mean(x^2) + epsilon) * `<name>.weight`
 Name rms_norm(GraphBuild& build, const std::string& name, const Name& x, std::int64_t columns, double epsilon);

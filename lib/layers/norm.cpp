@@ -25,7 +25,8 @@ ResidualNorm::ResidualNorm(Builder& builder, const std::string& name, std::int64
       sum_{name},
       output_{name} {
   gain_ = add_vector(builder, name + ".weight", columns, 1);
-  if (settings.kind == kernels::NormKind::layer) shift_ = add_vector(builder, name + ".bias", columns, 0);
+  if (settings.kind == kernels::NormKind::layer && settings.shift)
+    shift_ = add_vector(builder, name + ".bias", columns, 0);
 }
 
 Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* sum) {
@@ -76,16 +77,17 @@ void ResidualNorm::keep_input(Pass& pass, Tensor& sum, const Tensor& y) {
 Tensor ResidualNorm::input(Walk& walk) {
   if (!restores_) return sum_->value(walk);
   Tensor sum = output_->value(walk);
-  walk.run(walk.backend().norm_restore, kernels::NormRestore{.tokens = sum.elements() / columns_,
-                                                             .columns = columns_,
-                                                             .y = sum.data,
-                                                             .mean = shift_ ? mean_.data : nullptr,
-                                                             .rstd = rstd_.data,
-                                                             .gain = gain_->value.data,
-                                                             .shift = shift_ ? shift_->value.data : nullptr,
-                                                             .places = static_cast<const std::int32_t*>(places_.data),
-                                                             .values = values_.data,
-                                                             .sum = sum.data});
+  walk.run(walk.backend().norm_restore,
+           kernels::NormRestore{.tokens = sum.elements() / columns_,
+                                .columns = columns_,
+                                .y = sum.data,
+                                .mean = settings_.kind == kernels::NormKind::layer ? mean_.data : nullptr,
+                                .rstd = rstd_.data,
+                                .gain = gain_->value.data,
+                                .shift = shift_ ? shift_->value.data : nullptr,
+                                .places = static_cast<const std::int32_t*>(places_.data),
+                                .values = values_.data,
+                                .sum = sum.data});
   walk.drop(places_);
   walk.drop(values_);
   return sum;

@@ -15,6 +15,7 @@ class ResidualNorm final : public Producer {
     double dropout = 0;           // of x
     double output_dropout = 0;    // of y
     bool output_changes = false;  // the reader changes y in place, so that s cannot be restored from it
+    bool shift = true;            // LayerNorm: it has a bias
   };
 
   // Parameters `<name>.weight` and (LayerNorm) `<name>.bias`.

@@ -23,16 +23,21 @@ void Rotary::end(Walk& walk) {
 }
 
 void Rotary::turn(Pass& pass, const Tensor& x, bool back) const {
+  turn_first(pass, x, x.elements() / (pass.tokens() * head_size_), back);
+}
+
+void Rotary::turn_first(Pass& pass, const Tensor& x, std::int64_t heads, bool back) const {
   const std::int64_t tokens = pass.tokens();
   pass.walk.run(pass.backend().rotary, kernels::Rotary{.tokens = tokens,
-                                                       .heads = x.elements() / (tokens * head_size_),
+                                                       .heads = heads,
                                                        .head_size = head_size_,
                                                        .positions = static_cast<const std::int32_t*>(positions_.data),
                                                        .cosines = tables_.cosines.data,
                                                        .sines = tables_.sines.data,
                                                        .inverse = back,
                                                        .x = x.data,
-                                                       .y = x.data});
+                                                       .y = x.data,
+                                                       .ld = x.elements() / tokens});
 }
 
 }  // namespace comera::layers

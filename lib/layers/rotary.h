@@ -23,6 +23,8 @@ class Rotary {
 
   // Rotates x [K, H D] in place. `back`: converts the gradient of the rotated x to that of x.
   void turn(Pass& pass, const Tensor& x, bool back) const;
+  // The same for the first `heads` heads of each row of x.
+  void turn_first(Pass& pass, const Tensor& x, std::int64_t heads, bool back) const;
 
  private:
   std::int64_t head_size_;

@@ -32,22 +32,24 @@ class Embeddings {
     const double deviation = spec.task == Task::mlm ? 1 / std::sqrt(static_cast<double>(spec.hidden)) : 1;
     words_ = make_table(builder, {names.word, spec.vocabulary, spec.hidden, deviation, spec.form_of(names.word)});
     const double small = deviation * spec.position_deviation;
-    positions_ = make_table(builder, {names.position, spec.positions + offset_, spec.hidden, small});
+    if (has_positions(spec))
+      positions_ = make_table(builder, {names.position, spec.positions + offset_, spec.hidden, small});
     if (has_types_) types_ = make_table(builder, {names.type, spec.types, spec.hidden, small});
-    norm_.emplace(builder, names.embedding_norm, spec.hidden,
-                  layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, spec.dropout});
+    norm_.emplace(builder, names.embedding_norm, spec.hidden, norm_settings(spec, 0, spec.dropout));
   }
 
   layers::Table& words() { return *words_; }
 
   void declare(const data::Batch& batch, plan::Inputs& inputs) {
     const std::int64_t tokens = batch.sequences * batch.length;
-    position_ids_.resize(static_cast<std::size_t>(tokens));
-    // Padding may lie behind the last row.
-    for (std::int64_t k = 0; k < tokens; ++k)
-      position_ids_[k] = static_cast<std::int32_t>(std::min(k % batch.length, longest_ - 1) + offset_);
     inputs.add(batch["input_ids"], ids_);
-    inputs.add(position_ids_, position_tensor_);
+    if (positions_) {
+      position_ids_.resize(static_cast<std::size_t>(tokens));
+      // Padding may lie behind the last row.
+      for (std::int64_t k = 0; k < tokens; ++k)
+        position_ids_[k] = static_cast<std::int32_t>(std::min(k % batch.length, longest_ - 1) + offset_);
+      inputs.add(position_ids_, position_tensor_);
+    }
     if (types_count_ > 1) inputs.add(batch["token_type_ids"], type_ids_);
     if (types_count_ != 1) return;
     only_type_.assign(static_cast<std::size_t>(tokens), 0);
@@ -59,7 +61,7 @@ class Embeddings {
     const std::int64_t tokens = pass.tokens();
     Tensor sum = walk.make("embeddings", {tokens, hidden_});
     words_->forward(walk, bags(ids_, tokens), sum, false);
-    positions_->forward(walk, bags(position_tensor_, tokens), sum, true);
+    if (positions_) positions_->forward(walk, bags(position_tensor_, tokens), sum, true);
     if (has_types_) types_->forward(walk, bags(type_ids_, tokens), sum, true);
     return norm_->forward(pass, sum, Tensor{});
   }
@@ -69,9 +71,11 @@ class Embeddings {
     const std::int64_t tokens = pass.tokens();
     Tensor d_sum = norm_->backward(pass, sink, d, Tensor{}, nullptr);
     words_->backward(pass.walk, sink, bags(ids_, tokens), d_sum);
-    kernels::Bags positions = bags(position_tensor_, tokens);
-    positions.period = pass.length <= longest_ ? pass.length : 0;
-    positions_->backward(pass.walk, sink, positions, d_sum);
+    if (positions_) {
+      kernels::Bags positions = bags(position_tensor_, tokens);
+      positions.period = pass.length <= longest_ ? pass.length : 0;
+      positions_->backward(pass.walk, sink, positions, d_sum);
+    }
     if (has_types_) types_->backward(pass.walk, sink, bags(type_ids_, tokens), d_sum);
     pass.walk.drop(d_sum);
   }
@@ -115,9 +119,9 @@ class Encoder final : public layers::Model {
                  merger_, cast_weights_, threshold_, parameters_dense_},
         embeddings_(builder_, spec),
         shared_(builder_, spec) {
-    if (spec.pre_norm)
+    if (norms_input(spec, 0))
       first_norm_.emplace(builder_, EncoderNames(spec).layer(0, EncoderNames(spec).output_norm), spec.hidden,
-                          layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, 0});
+                          norm_settings(spec, 0));
     for (std::int64_t i = 0; i < spec.layers; ++i)
       blocks_.add(std::make_unique<EncoderBlock>(builder_, spec, i, shared_));
     head_ = make_head();
@@ -137,7 +141,7 @@ class Encoder final : public layers::Model {
     inputs.add(batch["samples"], samples_);
     inputs.add({key_end_host_.data(), DType::i32, {batch.sequences, batch.length}}, keys_.end);
     embeddings_.declare(batch, inputs);
-    shared_.declare(batch.length, inputs);
+    shared_.declare(batch, inputs, keys_);
     head_->declare(batch, distillation_, inputs);
     hidden_loss_.declare(batch, distillation_, inputs);
   }
@@ -167,7 +171,7 @@ class Encoder final : public layers::Model {
       hidden_loss_.forward(pass, *state_, flow.normed);
     }
     walk.drop(flow.normed.tensor);
-    if (!policy.saves()) pass_.reset();
+    if (!policy.saves()) close_pass();
     return outputs;
   }
 
@@ -183,9 +187,12 @@ class Encoder final : public layers::Model {
     d = blocks_.backward(pass, sink, d, keys_);
     shared_.close(walk, sink);
     Walk::Scope scope(walk, "embeddings");
-    if (spec_.pre_norm) d.normed = first_norm_->backward(pass, sink, d.normed, d.residual, nullptr);
+    if (first_norm_)
+      d.normed = first_norm_->backward(pass, sink, d.normed, d.residual, nullptr);
+    else if (spec_.pre_norm)
+      d.normed = sum_of(pass, d);
     embeddings_.backward(pass, sink, d.normed);
-    pass_.reset();
+    close_pass();
   }
 
   void finish(Walk& walk, Sink& sink) override {
@@ -210,9 +217,18 @@ class Encoder final : public layers::Model {
 
   Flow enter(Pass& pass) {
     Walk::Scope scope(pass.walk, "embeddings");
+    shared_.begin(pass);
     Flow flow{embeddings_.forward(pass), Tensor{}};
-    if (spec_.pre_norm) flow.normed = first_norm_->forward(pass, flow.normed.tensor, Tensor{}, &flow.residual);
+    if (first_norm_)
+      flow.normed = first_norm_->forward(pass, flow.normed.tensor, Tensor{}, &flow.residual);
+    else if (spec_.pre_norm)
+      flow.residual = pass.walk.keep(flow.normed.tensor);
     return flow;
+  }
+
+  void close_pass() {
+    shared_.end(pass_->walk);
+    pass_.reset();
   }
 
   EncoderSpec spec_;

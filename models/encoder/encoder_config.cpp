@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
 #include "lib/layers/relative_bias.h"
+#include "models/encoder/modernbert_config.h"
 
 namespace comera::models {
 namespace {
@@ -25,7 +26,8 @@ constexpr Family families[] = {{"bert", "Bert", EncoderFamily::bert, false, 0},
                                {"roberta-prelayernorm", "RobertaPreLayerNorm", EncoderFamily::bert, true, 1},
                                {"roberta", "Roberta", EncoderFamily::roberta, false, 1},
                                {"distilbert", "DistilBert", EncoderFamily::distilbert, false, 0},
-                               {"mpnet", "MPNet", EncoderFamily::mpnet, false, 1}};
+                               {"mpnet", "MPNet", EncoderFamily::mpnet, false, 1},
+                               {"modernbert", "ModernBert", EncoderFamily::modernbert, true, 50283}};
 
 // The keys of config.json that some families name in their own way. Null: they have none, and a fixed value.
 struct Keys {
@@ -34,6 +36,7 @@ struct Keys {
              *attention_dropout = "attention_probs_dropout_prob", *activation = "hidden_act";
   const char *types = "type_vocab_size", *epsilon = "layer_norm_eps", *head_dropout = nullptr,
              *position_kind = "position_embedding_type";
+  double usual_epsilon = 1e-12, usual_dropout = 0.1, usual_head_dropout = 0.2;
 };
 constexpr Keys distilbert_keys{.hidden = "dim",
                                .layers = "n_layers",
@@ -47,11 +50,22 @@ constexpr Keys distilbert_keys{.hidden = "dim",
                                .head_dropout = "seq_classif_dropout",
                                .position_kind = nullptr};
 constexpr Keys mpnet_keys{.types = nullptr, .position_kind = nullptr};
+constexpr Keys modernbert_keys{.dropout = "embedding_dropout",
+                               .attention_dropout = "attention_dropout",
+                               .activation = "hidden_activation",
+                               .types = nullptr,
+                               .epsilon = "norm_eps",
+                               .head_dropout = "classifier_dropout",
+                               .position_kind = nullptr,
+                               .usual_epsilon = 1e-5,
+                               .usual_dropout = 0,
+                               .usual_head_dropout = 0};
 
 Keys keys_of(EncoderFamily family) {
   switch (family) {
     case EncoderFamily::distilbert: return distilbert_keys;
     case EncoderFamily::mpnet: return mpnet_keys;
+    case EncoderFamily::modernbert: return modernbert_keys;
     default: return {};
   }
 }
@@ -109,7 +123,7 @@ void read_heads(EncoderSpec& spec, const ConfigReader& reader, const StoredNames
   } else if (architecture == beginning + "Model") {
     spec.task = Task::embed;
     spec.bare = names.bare;
-    spec.pooler = names.pooler && spec.family != EncoderFamily::distilbert;
+    spec.pooler = names.pooler && spec.family != EncoderFamily::distilbert && !is_modern(spec);
   } else {
     fail_input(
         "{}: architecture {} is not supported; of model_type {}, {}Model, {}ForSequenceClassification and "
@@ -139,6 +153,7 @@ std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) 
   config[keys.attention_dropout] = spec.attention_dropout;
   if (keys.head_dropout && spec.head_dropout) config[keys.head_dropout] = *spec.head_dropout;
   if (keys.position_kind) config[keys.position_kind] = "absolute";
+  if (is_modern(spec)) write_modernbert_config(spec, config);
   if (spec.family == EncoderFamily::mpnet) config[bias_rows] = layers::RelativeBias::rows;
   config["pad_token_id"] = spec.pad;
   config["tie_word_embeddings"] = true;
@@ -161,7 +176,7 @@ StoredNames names_in(const io::ModelFolder& folder) {
   StoredNames names{.bare = true, .pooler = false};
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     const std::string& name = entry.tensor.name;
-    for (const char* prefix : {"bert.", "roberta_prelayernorm.", "roberta.", "distilbert.", "mpnet."})
+    for (const char* prefix : {"bert.", "roberta_prelayernorm.", "roberta.", "distilbert.", "mpnet.", "model."})
       names.bare = names.bare && !name.starts_with(prefix);
     names.without_transformer = names.without_transformer || name.starts_with("h.0.");
     names.pooler = names.pooler || name.ends_with("pooler.dense.bias");
@@ -189,11 +204,12 @@ EncoderSpec parse_encoder_config(const ConfigReader& reader, const StoredNames& 
   spec.pad = reader.integer("pad_token_id", family.pad);
   spec.positions = reader.integer("max_position_embeddings") - first_position(spec);
   spec.types = keys.types ? reader.integer(keys.types, 2) : 0;
-  spec.epsilon = keys.epsilon ? reader.real(keys.epsilon, 1e-12) : 1e-12;
-  spec.dropout = reader.real(keys.dropout, 0.1);
-  spec.attention_dropout = reader.real(keys.attention_dropout, 0.1);
-  if (keys.head_dropout) spec.head_dropout = reader.real(keys.head_dropout, 0.2);
+  spec.epsilon = keys.epsilon ? reader.real(keys.epsilon, keys.usual_epsilon) : keys.usual_epsilon;
+  spec.dropout = reader.real(keys.dropout, keys.usual_dropout);
+  spec.attention_dropout = reader.real(keys.attention_dropout, keys.usual_dropout);
+  if (keys.head_dropout) spec.head_dropout = reader.real(keys.head_dropout, keys.usual_head_dropout);
   read_heads(spec, reader, names);
+  if (is_modern(spec)) read_modernbert_config(reader, spec);
   check_and_read_forms(spec, reader);
   return spec;
 }

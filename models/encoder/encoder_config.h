@@ -1,5 +1,5 @@
-// config.json of an encoder: the keys of Hugging Face's BERT, RoBERTa, RoBERTa-PreLayerNorm, DistilBERT and MPNet,
-// and the `comera` block with the form of every weight.
+// config.json of an encoder: the keys of Hugging Face's BERT, RoBERTa, RoBERTa-PreLayerNorm, DistilBERT, MPNet and
+// ModernBERT, and the `comera` block with the form of every weight.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace comera::models {
 
-constexpr const char* encoder_types = "bert, roberta, roberta-prelayernorm, distilbert, mpnet";  // values of model_type
+constexpr const char* encoder_types =
+    "bert, roberta, roberta-prelayernorm, distilbert, mpnet, modernbert";  // values of model_type
 bool is_encoder_type(const std::string& type);
 
 std::string to_config_json(const EncoderSpec& spec, const layers::Model& model);

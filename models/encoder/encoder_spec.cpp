@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
+#include "lib/core/units.h"
 
 namespace comera::models {
 
@@ -10,15 +11,17 @@ namespace {
 
 // RoBERTa, RoBERTa-PreLayerNorm and MPNet have the same positions and heads.
 bool like_roberta(const EncoderSpec& spec) {
-  return spec.pre_norm || spec.family == EncoderFamily::roberta || spec.family == EncoderFamily::mpnet;
+  return (spec.pre_norm && !is_modern(spec)) || spec.family == EncoderFamily::roberta ||
+         spec.family == EncoderFamily::mpnet;
 }
 
 const char* prefix_of(const EncoderSpec& spec) {
-  if (spec.pre_norm) return "roberta_prelayernorm.";
+  if (spec.pre_norm && !is_modern(spec)) return "roberta_prelayernorm.";
   switch (spec.family) {
     case EncoderFamily::roberta: return "roberta.";
     case EncoderFamily::distilbert: return "distilbert.";
     case EncoderFamily::mpnet: return "mpnet.";
+    case EncoderFamily::modernbert: return "model.";
     default: return "bert.";
   }
 }
@@ -28,7 +31,11 @@ const char* prefix_of(const EncoderSpec& spec) {
 std::int64_t first_position(const EncoderSpec& spec) { return like_roberta(spec) ? spec.pad + 1 : 0; }
 
 kernels::Activation head_activation(const EncoderSpec& spec) {
-  return spec.family == EncoderFamily::distilbert ? kernels::Activation::relu : kernels::Activation::tanh;
+  switch (spec.family) {
+    case EncoderFamily::distilbert: return kernels::Activation::relu;
+    case EncoderFamily::modernbert: return kernels::Activation::gelu;
+    default: return kernels::Activation::tanh;
+  }
 }
 
 EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.bare ? "" : prefix_of(spec)), stack_("encoder.layer") {
@@ -56,6 +63,26 @@ EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.bare ? "" : pre
   decoder = roberta ? "lm_head.decoder" : "cls.predictions.decoder";
   if (spec.family == EncoderFamily::distilbert) name_distilbert();
   if (spec.family == EncoderFamily::mpnet) name_mpnet();
+  if (spec.family == EncoderFamily::modernbert) name_modernbert();
+}
+
+void EncoderNames::name_modernbert() {
+  stack_ = "layers";
+  word = root_ + "embeddings.tok_embeddings";
+  embedding_norm = root_ + "embeddings.norm";
+  final_norm = root_ + "final_norm";
+  attention = "attn";
+  qkv = "attn.Wqkv";
+  attention_output = "attn.Wo";
+  up = "mlp.Wi";
+  down = "mlp.Wo";
+  middle_norm = "mlp_norm";
+  output_norm = "attn_norm";
+  head_dense = transform = "head.dense";
+  head_norm = transform_norm = "head.norm";
+  classifier = "classifier";
+  decoder = "decoder";
+  decoder_bias = "decoder.bias";
 }
 
 void EncoderNames::name_mpnet() {
@@ -94,9 +121,15 @@ std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
   const EncoderNames names(spec);
   std::vector<WeightSite> sites{{names.word, spec.vocabulary, spec.hidden, true}};
   for (std::int64_t i = 0; i < spec.layers; ++i) {
-    for (const char* part : {names.query, names.key, names.value, names.attention_output})
-      sites.push_back({names.layer(i, part), spec.hidden, spec.hidden, false});
-    sites.push_back({names.layer(i, names.up), spec.intermediate, spec.hidden, false});
+    if (names.qkv) {
+      sites.push_back({names.layer(i, names.qkv), 3 * spec.hidden, spec.hidden, false});
+    } else {
+      for (const char* part : {names.query, names.key, names.value})
+        sites.push_back({names.layer(i, part), spec.hidden, spec.hidden, false});
+    }
+    sites.push_back({names.layer(i, names.attention_output), spec.hidden, spec.hidden, false});
+    sites.push_back(
+        {names.layer(i, names.up), is_modern(spec) ? 2 * spec.intermediate : spec.intermediate, spec.hidden, false});
     sites.push_back({names.layer(i, names.down), spec.hidden, spec.intermediate, false});
   }
   if (spec.task != Task::embed || spec.pooler)
@@ -129,13 +162,34 @@ EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std:
   return out;
 }
 
+namespace {
+
+void check_modern(const EncoderSpec& spec) {
+  const ModernBert& modern = spec.modern;
+  COMERA_CHECK(spec.pre_norm);
+  if (std::ssize(modern.windowed) != spec.layers)
+    fail_input("[model] there are types of {} layers for {} layers; they must be equally many", modern.windowed.size(),
+               spec.layers);
+  if (spec.heads > 0 && spec.hidden / spec.heads % 2 != 0)
+    fail_input("[model] heads of {} numbers: rotary positions turn pairs, so the size must be even; change hidden_size",
+               spec.hidden / spec.heads);
+  if (modern.reach < 0 || modern.reach > 1 << 20)
+    fail_input("[model] local_attention is {}; it must lie between 0 and {}", 2 * modern.reach, 1 << 21);
+  for (const double theta : {modern.theta, modern.near_theta})
+    if (!(theta >= 1 && theta <= 1e12))
+      fail_input("[model] the base of rotary angles {} must lie between 1 and 1e12", format_real(theta));
+}
+
+}  // namespace
+
 void check(const EncoderSpec& spec) {
   check_common(spec);
   if (spec.task == Task::ctr) fail_input("[model] an encoder reads text; use --model dlrm-small for --task ctr");
   if (spec.task == Task::clm)
     fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; use --model llama-6m");
-  if (spec.pre_norm && spec.family != EncoderFamily::bert)
+  if (spec.pre_norm && spec.family != EncoderFamily::bert && !is_modern(spec))
     fail_input("[model] norms before the branches have the names of RoBERTa-PreLayerNorm, not of another family");
+  if (is_modern(spec)) check_modern(spec);
   if (spec.hidden % spec.heads != 0)
     fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden,
                spec.heads);

@@ -25,7 +25,15 @@ struct StoredNames {
 };
 
 // Families whose files have other names and keys. RoBERTa-PreLayerNorm is the family bert with `pre_norm`.
-enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert, mpnet };
+enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert, mpnet, modernbert };
+
+// What ModernBERT alone has (Warner et al. 2024, arXiv 2412.13663).
+struct ModernBert {
+  double theta = 160000, near_theta = 10000;  // bases of the rotary angles in layers without and with a window
+  std::int64_t reach = 64;                    // keys on each side of a query in layers with a window
+  std::vector<bool> windowed;                 // by layer
+  bool attention_bias = false, mlp_bias = false, norm_bias = false, head_bias = false;
+};
 
 struct EncoderSpec : Spec {
   EncoderSpec() { dropout = attention_dropout = 0.1; }
@@ -33,12 +41,25 @@ struct EncoderSpec : Spec {
   std::int64_t types = 2;         // token types; 0: none
   double position_deviation = 1;  // initial deviation of position and type rows / that of word rows; released code: 1
   EncoderFamily family = EncoderFamily::bert;
-  bool pre_norm = false;               // false: post-LN, the family's names; true: pre-LN, RoBERTa-PreLayerNorm's names
+  bool pre_norm = false;               // pre-LN: RoBERTa-PreLayerNorm, whose family is bert, and ModernBERT
   std::optional<double> head_dropout;  // of the classifier's input; none: `dropout`
   bool bare = false;       // names without the family's prefix, as in a checkpoint of the model without head
   bool pooler = false;     // embed: the checkpoint has a pooler, which is kept but not used
   SentenceRules sentence;  // embed
+  ModernBert modern;       // of the family modernbert
 };
+
+inline bool is_modern(const EncoderSpec& spec) { return spec.family == EncoderFamily::modernbert; }
+inline bool has_positions(const EncoderSpec& spec) { return !is_modern(spec); }  // a table of them
+inline bool norms_have_shifts(const EncoderSpec& spec) { return !is_modern(spec) || spec.modern.norm_bias; }
+inline bool head_has_bias(const EncoderSpec& spec) { return !is_modern(spec) || spec.modern.head_bias; }
+inline bool has_window(const EncoderSpec& spec, std::int64_t layer) {
+  return is_modern(spec) && spec.modern.windowed[static_cast<std::size_t>(layer)];
+}
+// Pre-LN: block 0 of ModernBERT reads the residual stream, all others a norm of it.
+inline bool norms_input(const EncoderSpec& spec, std::int64_t layer) {
+  return spec.pre_norm && !(is_modern(spec) && layer == 0);
+}
 
 // The position of a text's first token: RoBERTa and MPNet count from pad + 1, so their tables have pad + 1 rows more.
 std::int64_t first_position(const EncoderSpec& spec);
@@ -56,14 +77,17 @@ struct EncoderNames {
   std::string relative_bias;  // MPNet
   std::string pooler;         // of a model without head
   std::string head_dense, classifier;
+  std::string head_norm;  // ModernBERT
   std::string transform, transform_norm, decoder_bias;
   std::string decoder;  // a tied copy of the word table
   const char *query, *key, *value, *attention_output, *up, *down, *middle_norm, *output_norm;
-  const char* attention;  // the common part of the names of query, key and value
+  const char* qkv = nullptr;  // ModernBERT: query, key and value beside each other in one layer
+  const char* attention;      // the common part of the names of query, key and value
 
  private:
   void name_distilbert();
   void name_mpnet();
+  void name_modernbert();
 
   std::string root_;
   const char* stack_;  // of the blocks

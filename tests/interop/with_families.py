@@ -21,7 +21,7 @@ MAKE = os.path.join(os.path.dirname(__file__), "../../scripts/make_checkpoint.py
 SIZES = ["--layers", "2", "--hidden", "32", "--intermediate", "48", "--vocabulary", "300", "--heads", "4", "--shards",
          "1", "--type", "F32"]
 DECODERS = ("mistral", "qwen3", "gpt2")
-PAD = {"roberta": 1, "distilbert": 0}
+PAD = {"roberta": 1, "distilbert": 0, "mpnet": 1, "modernbert": 1}
 # The poolers that transformers adds to bodies; no output here reads them.
 POOLER = {"pooler.dense.weight", "pooler.dense.bias"}
 

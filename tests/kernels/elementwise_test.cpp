@@ -58,6 +58,28 @@ Case gated(Activation kind, std::int64_t count, bool in_place) {
   return c.output("y", "d_y").gradient("gate", d_gate).gradient("up", d_up);
 }
 
+// gate and up beside each other in one tensor.
+Case gated_joined(Activation kind, std::int64_t tokens, std::int64_t columns, bool in_place) {
+  Case c("gated joined " + std::string(name_of(kind)) + " K=" + std::to_string(tokens) +
+         " N=" + std::to_string(columns) + (in_place ? " in place" : ""));
+  c.data("both", tokens, 2 * columns).empty("y", tokens, columns).data("d_y", tokens, columns);
+  c.empty("d_both", tokens, 2 * columns);
+  const char* d = in_place ? "both" : "d_both";
+  const GatedRows rows{columns, 2 * columns};
+  c.forward = [=](Run& r) {
+    r.call(&Backend::gated_forward, [&] {
+      return GatedForward{kind, tokens * columns, r.in("both"), r.in_at("both", columns), r.out("y"), rows};
+    });
+  };
+  c.backward = [=](Run& r) {
+    r.call(&Backend::gated_backward, [&] {
+      return GatedBackward{kind,        tokens * columns, r.in("both"),         r.in_at("both", columns),
+                           r.in("d_y"), r.out(d),         r.out_at(d, columns), rows};
+    });
+  };
+  return c.output("y", "d_y").gradient("both", d);
+}
+
 Case dropout(std::int64_t tokens, std::int64_t columns, double probability, std::int64_t tokens_per_sample,
              bool in_place) {
   Case c("dropout K=" + std::to_string(tokens) + " N=" + std::to_string(columns) + " p=" + std::to_string(probability) +
@@ -127,6 +149,10 @@ static std::vector<Case> elementwise_cases() {
         cases.push_back(activation(kind, count, in_place));
         cases.push_back(gated(kind, count, in_place));
       }
+  for (const bool in_place : {false, true}) {
+    cases.push_back(gated_joined(Activation::gelu, 5, 37, in_place));
+    cases.push_back(gated_joined(Activation::silu, 300, 64, in_place));
+  }
   for (double probability : {0.0, 0.1, 0.5, 1.0}) cases.push_back(dropout(13, 37, probability, 4, false));
   cases.push_back(dropout(13, 64, 0.1, 5, true));
   cases.push_back(dropout(200, 100, 0.25, 50, false));

@@ -20,12 +20,14 @@ Case table(std::int64_t positions, std::int64_t head_size, const RotaryAngles& a
   return c;
 }
 
-Case rotation(const std::vector<std::int64_t>& positions, std::int64_t heads, std::int64_t head_size, bool in_place) {
+Case rotation(const std::vector<std::int64_t>& positions, std::int64_t heads, std::int64_t head_size, bool in_place,
+              std::int64_t gap = 0) {
   const auto tokens = static_cast<std::int64_t>(positions.size());
   constexpr std::int64_t longest = 40;
   const std::int64_t half = head_size / 2;
   Case c("K=" + std::to_string(tokens) + " H=" + std::to_string(heads) + " D=" + std::to_string(head_size) +
-         (in_place ? " in place" : ""));
+         (in_place ? " in place" : "") + (gap ? " gaps" : ""));
+  const std::int64_t ld = gap > 0 ? heads * head_size + gap : 0;
   std::vector<double> cosines, sines;
   for (std::int64_t p = 0; p < longest; ++p)
     for (std::int64_t i = 0; i < half; ++i) {
@@ -35,8 +37,8 @@ Case rotation(const std::vector<std::int64_t>& positions, std::int64_t heads, st
       sines.push_back(static_cast<float>(std::sin(angle)));
     }
   c.integers("positions", positions).values("cosines", cosines).values("sines", sines);
-  c.data("x", tokens, heads * head_size).empty("y", tokens, heads * head_size);
-  c.data("d_y", tokens, heads * head_size).empty("d_x", tokens, heads * head_size);
+  c.data("x", tokens, heads * head_size, ld).empty("y", tokens, heads * head_size, ld);
+  c.data("d_y", tokens, heads * head_size, ld).empty("d_x", tokens, heads * head_size, ld);
   const char* y = in_place ? "x" : "y";
   const auto call = [=](Run& r, bool inverse, const char* from, const char* to) {
     r.call(&Backend::rotary, [&] {
@@ -48,7 +50,8 @@ Case rotation(const std::vector<std::int64_t>& positions, std::int64_t heads, st
                     .sines = r.in("sines"),
                     .inverse = inverse,
                     .x = std::string(from) == to ? r.out(from) : r.in(from),
-                    .y = r.out(to)};
+                    .y = r.out(to),
+                    .ld = ld};
     });
   };
   c.forward = [=](Run& r) { call(r, false, "x", y); };
@@ -69,6 +72,7 @@ static std::vector<Case> rotary_cases() {
     cases.push_back(rotation({0}, 1, 2, in_place));
     cases.push_back(rotation({0, 1, 2, 39, 0, 1}, 3, 10, in_place));
     cases.push_back(rotation({7, 8, 9, 10, 11}, 2, 48, in_place));
+    for (const std::int64_t gap : {7, 48}) cases.push_back(rotation({7, 8, 9, 10, 11}, 2, 48, in_place, gap));
   }
   std::vector<std::int64_t> many;
   for (std::int64_t k = 0; k < 300; ++k) many.push_back(k * 7 % 40);

@@ -75,6 +75,46 @@ TEST_CASE("config: MPNet's numbers that transformers has in its code are refused
           "of model_type mpnet, MPNetModel, MPNetForSequenceClassification and MPNetForMaskedLM are");
 }
 
+TEST_CASE("config: ModernBERT's values that do not fit are refused by their names") {
+  for (const Task task : {Task::classify, Task::regression, Task::mlm, Task::embed})
+    for (const bool biases : {false, true}) {
+      const std::string text = config_of(small_modernbert(task, Form::tt, biases));
+      CHECK(config_of(models::parse_config_json(text, "c.json", {.bare = false, .pooler = false})) == text);
+    }
+  const std::string classifier = config_of(small_modernbert(Task::classify, Form::tt)),
+                    words = config_of(small_modernbert(Task::mlm, Form::dense));
+  const auto refused = [](const std::string& text, const std::string& from, const std::string& to,
+                          const std::string& message) {
+    CHECK_THROWS_WITH(models::parse_config_json(replaced(text, from, to), "c.json"), Catch::Contains(message));
+  };
+  refused(classifier, "\"hidden_activation\": \"gelu\"", "\"hidden_activation\": \"silu\"",
+          "c.json: hidden_activation is 'silu'; only 'gelu' is supported");
+  refused(classifier, "\"classifier_pooling\": \"cls\"", "\"classifier_pooling\": \"mean\"",
+          "classifier_pooling is 'mean'; only 'cls'");
+  refused(classifier, "\"mlp_dropout\": 0.0", "\"mlp_dropout\": 0.1", "mlp_dropout is 0.1; only 0");
+  refused(words, "\"decoder_bias\": true", "\"decoder_bias\": false", "decoder_bias is false; only true");
+  refused(words, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
+          "tie_word_embeddings is false; only true");
+  const auto refused_key = [&](const std::string& key, const std::string& message) {
+    refused(words, "\"mlp_dropout\": 0.0", key, message);
+  };
+  refused_key(R"("layer_types": ["full_attention"])", "layer_types must be a list of the types of 2 layers");
+  refused_key(R"("layer_types": ["full_attention", "chunked"])", "layer_types[1] is \"chunked\"");
+  refused_key(R"("rope_scaling": {"factor": 2})", "rope_scaling is {");
+  refused_key(R"("rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 10.0}})",
+              "c.json: rope_parameters.full_attention: rope_type is 'yarn'; only 'default'");
+  refused_key(R"("rope_parameters": 7)", "rope_parameters is 7; it must be an object or null");
+  refused(words, "\"local_attention\": 4", "\"local_attention\": -4", "local_attention is -4; it must lie between");
+  refused(words, "\"global_attn_every_n_layers\": 2", "\"global_attn_every_n_layers\": 0",
+          "global_attn_every_n_layers is 0; it must be at least 1");
+  refused(words, "\"global_rope_theta\": 100.0", "\"global_rope_theta\": 0.0",
+          "base of rotary angles 0 must lie between 1 and");
+  refused(words, "\"local_rope_theta\": 10.0", "\"local_rope_theta\": null", "local_rope_theta is null");
+  refused(words, "\"num_attention_heads\": 2", "\"num_attention_heads\": 8", "heads of 1 numbers");
+  refused(words, "ModernBertForMaskedLM", "ModernBertForTokenClassification",
+          "of model_type modernbert, ModernBertModel, ModernBertForSequenceClassification and");
+}
+
 TEST_CASE("config: one output is a regression, as in transformers") {
   const std::string text = config_of(small_encoder(false, Task::regression, Form::dense));
   const auto read = [](const std::string& config) {

@@ -111,6 +111,8 @@ TEST_CASE("a step on a device: encoders give the step of the reference") {
   check_near(tensorized_encoder(false, models::Task::classify), 1, {});
   check_near(small_mpnet(models::Task::classify, models::Form::tt), 1, {});
   check_near(small_mpnet(models::Task::mlm, models::Form::dense), 2, {"block"});
+  check_near(small_modernbert(models::Task::classify, models::Form::tt), 1, {});
+  check_near(small_modernbert(models::Task::mlm, models::Form::dense), 2, {"share"});
 }
 
 TEST_CASE("a step on a device: decoders give the step of the reference") {

@@ -24,6 +24,7 @@ struct Variant {
 
   EncoderSpec spec() const {
     if (family == models::EncoderFamily::mpnet) return small_mpnet(task, form);
+    if (family == models::EncoderFamily::modernbert) return small_modernbert(task, form, task == Task::regression);
     EncoderSpec spec = tensorized ? tensorized_encoder(pre_norm, task) : small_encoder(pre_norm, task, Form::dense);
     if (tensorized) return spec;
     spec.family = family;
@@ -48,6 +49,10 @@ const Variant variants[] = {
     {"DistilBERT mlm, dense", false, Task::mlm, Form::dense, false, models::EncoderFamily::distilbert},
     {"MPNet classifier, TT", false, Task::classify, Form::tt, false, models::EncoderFamily::mpnet},
     {"MPNet mlm, dense", false, Task::mlm, Form::dense, false, models::EncoderFamily::mpnet},
+    {"ModernBERT classifier, TT", true, Task::classify, Form::tt, false, models::EncoderFamily::modernbert},
+    {"ModernBERT mlm, dense", true, Task::mlm, Form::dense, false, models::EncoderFamily::modernbert},
+    {"ModernBERT regression with biases, low rank", true, Task::regression, Form::lowrank, false,
+     models::EncoderFamily::modernbert},
 };
 
 }  // namespace

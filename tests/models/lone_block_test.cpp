@@ -66,6 +66,7 @@ std::vector<std::pair<const char*, models::ModelSpec>> variants() {
           {"GPT-2, low rank", small_gpt2(Form::lowrank, true)},
           {"MPNet, low rank", mpnet(false)},
           {"MPNet, a fixed bias", mpnet(true)},
+          {"ModernBERT with a window", small_modernbert(data::Task::embed, Form::lowrank)},
           {"post-LN, chains of all shapes", tensorized_encoder(false, data::Task::embed)},
           {"pre-LN, chains of all shapes", tensorized_encoder(true, data::Task::embed)},
           {"post-LN, fixed weights with corrections", corrected_encoder(false)},
@@ -165,7 +166,9 @@ TEST_CASE("lone block: its outputs are those of the block in the whole model") {
       {"decoder with a window", windowed_decoder()},
       {"GPT-2", small_gpt2(Form::dense, true)},
       {"post-LN", small_encoder(false, data::Task::embed, Form::tt)},
-      {"pre-LN", small_encoder(true, data::Task::embed, Form::dense)}};
+      {"pre-LN", small_encoder(true, data::Task::embed, Form::dense)},
+      {"MPNet", small_mpnet(data::Task::embed, Form::dense)},
+      {"ModernBERT", small_modernbert(data::Task::embed, Form::lowrank)}};
   for (const auto& [name, spec] : models_of) {
     DYNAMIC_SECTION(name) {
       engine::Engine whole(machine, models::factory_of(spec, DType::f32), {});

@@ -81,6 +81,19 @@ inline comera::models::EncoderSpec small_mpnet(comera::models::Task task, comera
   return spec;
 }
 
+// A ModernBERT with a window of two keys on each side in its second block, and every dropout that it may have.
+inline comera::models::EncoderSpec small_modernbert(comera::models::Task task, comera::models::Form form,
+                                                    bool biases = false) {
+  using namespace comera;
+  models::EncoderSpec spec = small_encoder(true, task, models::Form::dense);
+  spec.family = models::EncoderFamily::modernbert;
+  spec.types = 0, spec.head_dropout = 0.2;
+  spec.modern = {.theta = 100, .near_theta = 10, .reach = 2, .windowed = {false, true}};
+  spec.modern.attention_bias = spec.modern.mlp_bias = spec.modern.norm_bias = spec.modern.head_bias = biases;
+  apply_small_forms(spec, form);
+  return spec;
+}
+
 // Two key heads for four query heads. The heads do not fill the width.
 inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool tied, std::int64_t exact = 0) {
   using namespace comera;

@@ -30,6 +30,10 @@ const std::vector<Architecture>& architectures() {
        bert_tables,
        false},
       {"mpnet", {"*encoder.layer.*.attention.attn.*", "*encoder.layer.*.dense", "*pooler.dense"}, bert_tables, false},
+      {"modernbert",
+       {"*layers.*.attn.Wqkv", "*layers.*.attn.Wo", "*layers.*.mlp.Wi", "*layers.*.mlp.Wo", "*head.dense"},
+       {"*embeddings.tok_embeddings"},
+       false},
       {"llama", {"*layers.*_proj"}, {"*embed_tokens"}, false},
       {"mistral", {"*layers.*_proj"}, {"*embed_tokens"}, false},
       {"qwen2", {"*layers.*_proj"}, {"*embed_tokens"}, false},
@@ -74,7 +78,8 @@ constexpr Tie ties[] = {{"*embed_tokens", "*lm_head"},
                         {"*wte", "*lm_head"},
                         {"*embeddings.word_embeddings", "*cls.predictions.decoder"},
                         {"*embeddings.word_embeddings", "*lm_head.decoder"},
-                        {"*embeddings.word_embeddings", "*vocab_projector"}};
+                        {"*embeddings.word_embeddings", "*vocab_projector"},
+                        {"*embeddings.tok_embeddings", "decoder"}};
 
 bool says_untied(const io::Json& config) {
   const auto found = config.find("tie_word_embeddings");

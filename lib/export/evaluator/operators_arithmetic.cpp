@@ -197,10 +197,11 @@ ValueOf<T> softmax(const Call<T>& call) {
 
 template <class T>
 ValueOf<T> layer_normalization(const Call<T>& call) {
-  const ValueOf<T>&gain = call.in(1), &shift = call.in(2);
+  const ValueOf<T>& gain = call.in(1);
+  const ValueOf<T>* shift = call.has(2) ? &call.in(2) : nullptr;
   const onnx::AttributeProto* epsilon = call.attribute("epsilon");
   const T added = epsilon ? static_cast<T>(epsilon->f()) : static_cast<T>(1e-5F);
-  if (call.in(0).dims.empty() || gain.count() != call.in(0).dims.back() || shift.count() != gain.count())
+  if (call.in(0).dims.empty() || gain.count() != call.in(0).dims.back() || (shift && shift->count() != gain.count()))
     call.fail("its weights do not fit its input");
   return by_rows(call, [&](T* x, std::int64_t columns) {
     T mean = 0, variance = 0;
@@ -208,8 +209,10 @@ ValueOf<T> layer_normalization(const Call<T>& call) {
     mean /= static_cast<T>(columns);
     for (std::int64_t j = 0; j < columns; ++j) variance += (x[j] - mean) * (x[j] - mean);
     const T scale = 1 / std::sqrt(variance / static_cast<T>(columns) + added);
-    for (std::int64_t j = 0; j < columns; ++j)
-      x[j] = (x[j] - mean) * scale * gain.reals[static_cast<std::size_t>(j)] + shift.reals[static_cast<std::size_t>(j)];
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      x[j] = (x[j] - mean) * scale * gain.reals[at] + (shift ? shift->reals[at] : 0);
+    }
   });
 }
 

@@ -55,7 +55,7 @@ run "$COMERA" export qwen3.gguf -o qwen3-again --to safetensors
 expect_exit 0
 grep -q Qwen3ForCausalLM qwen3-again/config.json || fail "the way back names the architecture"
 
-for name in roberta distilbert; do
+for name in roberta distilbert mpnet modernbert; do
   # shellcheck disable=SC2086  # lists of words
   $make $name $small --vocabulary 262 --architecture $name
   tokenizer $name roberta
@@ -67,6 +67,7 @@ for name in roberta distilbert; do
   run "$COMERA" finetune $name-small --teacher $name --data text.txt --task embed --distill embedding --seq 16 \
     --batch 2 --steps 2 --quiet -o $name-healed
   expect_exit 0
+  grep -q "\"model_type\": \"$name\"" $name-healed/config.json || fail "$name keeps its type"
   run "$COMERA" predict $name-healed --data text.txt
   expect_exit 0
 done

@@ -13,7 +13,8 @@ os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 import torch
 from transformers import (DistilBertConfig, DistilBertForMaskedLM, DistilBertForSequenceClassification,
                           DistilBertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, MPNetConfig,
-                          MPNetForMaskedLM, MPNetForSequenceClassification, MPNetModel, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
+                          MPNetForMaskedLM, MPNetForSequenceClassification, MPNetModel, ModernBertConfig,
+                          ModernBertForMaskedLM, ModernBertForSequenceClassification, ModernBertModel, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
                           RobertaForMaskedLM, RobertaForSequenceClassification, RobertaModel)
 
 SIZES = {"vocab_size": 29, "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 2,
@@ -48,6 +49,12 @@ DISTILBERT = {"vocab_size": 29, "dim": 24, "n_layers": 2, "n_heads": 3, "hidden_
               "max_position_embeddings": 40, "pad_token_id": 2}
 MPNET = {"vocab_size": 29, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20,
          "max_position_embeddings": 42, "pad_token_id": 1, "layer_norm_eps": 1e-5}
+# A window of 4 keys on each side; blocks without a window, with one, without.
+MODERNBERT = {"vocab_size": 29, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3,
+              "intermediate_size": 20, "max_position_embeddings": 64, "pad_token_id": 2, "bos_token_id": 1,
+              "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2, "local_attention": 8,
+              "global_attn_every_n_layers": 2, "global_rope_theta": 1000.0, "local_rope_theta": 50.0}
+BIASES = {key: True for key in ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias")}
 ENCODERS = {
     "roberta": (RobertaConfig, RobertaModel, ROBERTA),
     "roberta for words": (RobertaConfig, RobertaForMaskedLM, ROBERTA),
@@ -58,6 +65,11 @@ ENCODERS = {
     "mpnet": (MPNetConfig, MPNetModel, MPNET),
     "mpnet for words": (MPNetConfig, MPNetForMaskedLM, MPNET),
     "mpnet for labels": (MPNetConfig, MPNetForSequenceClassification, MPNET),
+    "modernbert": (ModernBertConfig, ModernBertModel, MODERNBERT),
+    "modernbert for words": (ModernBertConfig, ModernBertForMaskedLM, MODERNBERT),
+    "modernbert for labels": (ModernBertConfig, ModernBertForSequenceClassification, MODERNBERT),
+    "modernbert with biases": (ModernBertConfig, ModernBertForSequenceClassification, {
+        **MODERNBERT, **BIASES, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}),
 }
 LABELS = {"id2label": {0: "a", 1: "b", 2: "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}
 IDS = [(7 * i * i + 3 * i + 1) % 29 for i in range(40)]
