@@ -19,7 +19,7 @@ target_link_options(comera_cuda_races PUBLIC -fsanitize=thread)
 precompile(comera_cuda_races races)
 # The fiber scheduler itself is not instrumented.
 set_source_files_properties(kernels/cuda/emulator/threads.cpp kernels/cuda/emulator/runtime.cpp
-  PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread)
+  PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread SKIP_PRECOMPILE_HEADERS ON)
 if(COMERA_SANITIZE MATCHES "thread")
   target_compile_definitions(comera_cuda_emulator PUBLIC COMERA_RACES=1)
 endif()

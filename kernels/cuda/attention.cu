@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
 // sums [Tq + Tk - 1, Hq]: of the gradients of all scores at a distance. One warp computes one entry, and the products
 // q k and dO v once more, so that the sum has a fixed order.
 template <class T>
-__global__ void sum_distances(const __grid_constant__ AttentionBackward a, const float* deltas, float* sums) {
+__global__ void sum_distances(const AttentionBackward __grid_constant__ a, const float* deltas, float* sums) {
   const AttentionShape& s = a.shape;
   const std::int64_t entry = flat_index() / warp_size, head = entry % s.heads,
                      key_head = head / (s.heads / s.key_heads);
@@ -252,7 +252,7 @@ __global__ void sum_distances(const __grid_constant__ AttentionBackward a, const
 }
 
 // Adds the sums of the distances that share a row of the bias to its gradient, in their order. A thread has one entry.
-__global__ void bias_gradient(const __grid_constant__ AttentionBackward a, const float* sums) {
+__global__ void bias_gradient(const AttentionBackward __grid_constant__ a, const float* sums) {
   const AttentionShape& s = a.shape;
   const std::int64_t entry = flat_index(), head = entry % s.heads;
   if (entry >= s.bias_rows * s.heads) return;
