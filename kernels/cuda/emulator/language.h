@@ -17,7 +17,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __grid_constant__ &  // one copy for all threads; stands behind the type: const T __grid_constant__ name
-#define __shared__ static  // blocks run one after another on one host thread
+#define __shared__ static    // blocks run one after another on one host thread
 
 using std::max;
 using std::min;
