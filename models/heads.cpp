@@ -51,13 +51,13 @@ layers::LinearSpec head_linear(const EncoderSpec& spec, const std::string& name)
   return linear;
 }
 
-// Token 0 -> pooler -> dropout -> linear: one row of outputs per text.
+// Token 0, or the mean of the tokens -> pooler -> dropout -> linear: one row of outputs per text.
 class TextOutputs {
  public:
   TextOutputs(Builder& builder, const EncoderSpec& spec)
       : hidden_(spec.hidden),
         probability_(spec.head_dropout.value_or(spec.dropout)),
-        picker_(spec.hidden),
+        pooling_(spec.classifier_pooling),
         pooler_(LinearSet::make(builder, {head_linear(spec, EncoderNames(spec).head_dense)}, spec.hidden,
                                 head_activation(spec))),
         site_(builder.dropout_site()),
@@ -70,19 +70,22 @@ class TextOutputs {
     norm_.emplace(builder, norm, spec.hidden, settings);
   }
 
-  void declare(const data::Batch& batch, Inputs& inputs) {
-    first_tokens_.resize(static_cast<std::size_t>(batch.sequences));
-    for (std::int64_t b = 0; b < batch.sequences; ++b) first_tokens_[b] = static_cast<std::int32_t>(b * batch.length);
-    inputs.add(first_tokens_, picker_.index());
-  }
+  void declare(const data::Batch& batch, Inputs& inputs) { inputs.add(batch["lengths"], lengths_); }
 
   // Returns [B, outputs]; the caller drops it.
   Tensor forward(Pass& pass, const Value& x) {
     Walk& walk = pass.walk;
-    Tensor first = picker_.forward(pass, x.tensor);
+    Tensor vector = walk.make("rows", {pass.sequences, hidden_});
+    walk.run(pass.backend().pool_forward, kernels::PoolForward{.pooling = pooling_,
+                                                               .sequences = pass.sequences,
+                                                               .length = pass.length,
+                                                               .columns = hidden_,
+                                                               .lengths = ids_of(lengths_),
+                                                               .x = x.tensor.data,
+                                                               .y = vector.data});
     Tensor pooled;
-    pooler_.forward(pass, {first, nullptr}, &pooled);
-    walk.drop(first);
+    pooler_.forward(pass, {vector, nullptr}, &pooled);
+    walk.drop(vector);
     if (norm_) pooled = norm_->forward(pass, pooled, Tensor{}).tensor;
     drop_out(pass, pooled);
     Tensor outputs;
@@ -97,9 +100,18 @@ class TextOutputs {
     classifier_.backward(pass, sink, &d_outputs, d_pooled, false);
     drop_out(pass, d_pooled);
     if (norm_) d_pooled = norm_->backward(pass, sink, d_pooled, Tensor{}, nullptr);
-    Tensor d_first = pass.walk.make("d_first", {pass.sequences, hidden_});
-    pooler_.backward(pass, sink, &d_pooled, d_first, false);
-    return picker_.backward(pass, d_first);
+    Tensor d_vector = pass.walk.make("d_vector", {pass.sequences, hidden_});
+    pooler_.backward(pass, sink, &d_pooled, d_vector, false);
+    Tensor dx = pass.walk.make("dx", {pass.tokens(), hidden_});
+    pass.walk.run(pass.backend().pool_backward, kernels::PoolBackward{.pooling = pooling_,
+                                                                      .sequences = pass.sequences,
+                                                                      .length = pass.length,
+                                                                      .columns = hidden_,
+                                                                      .lengths = ids_of(lengths_),
+                                                                      .dy = d_vector.data,
+                                                                      .dx = dx.data});
+    pass.walk.drop(d_vector);
+    return dx;
   }
 
  private:
@@ -111,12 +123,12 @@ class TextOutputs {
 
   std::int64_t hidden_;
   double probability_;
-  RowPicker picker_;
+  kernels::Pooling pooling_;
   LinearSet pooler_;
   std::uint32_t site_;
   LinearSet classifier_;
   std::optional<layers::ResidualNorm> norm_;  // ModernBERT, between them
-  std::vector<std::int32_t> first_tokens_;
+  Tensor lengths_;                            // input
 };
 
 class Classifier final : public Head {

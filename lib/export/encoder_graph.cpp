@@ -188,8 +188,8 @@ class EncoderGraph {
   void head(const Name& x) {
     if (data::learns_labels(spec_.task)) {
       const std::int64_t outputs = spec_.outputs();
-      const Name first = graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}});
-      Name pooled = activate_head(linear(build_, names_.head_dense, first, spec_.hidden, spec_.hidden));
+      const Name vector = pool(spec_.classifier_pooling, x);
+      Name pooled = activate_head(linear(build_, names_.head_dense, vector, spec_.hidden, spec_.hidden));
       if (!names_.head_norm.empty()) pooled = norm(names_.head_norm, pooled);
       return graph_.output(linear(build_, names_.classifier, pooled, spec_.hidden, outputs), "logits",
                            {"batch_size", outputs});
@@ -206,9 +206,7 @@ class EncoderGraph {
   void embed(const Name& x) {
     graph_.output(x, "last_hidden_state", {"batch_size", "sequence_length", spec_.hidden});
     const Graph::Scope scope(graph_, "pooling");
-    Name pooled = spec_.sentence.pooling == kernels::Pooling::first
-                      ? graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}})
-                      : mean_of_tokens(x);
+    Name pooled = pool(spec_.sentence.pooling, x);
     if (spec_.sentence.normalise) {
       const Name square = sum(graph_, graph_.node("Mul", {pooled, pooled}), -1, true);
       const Name norm = graph_.node(
@@ -216,6 +214,12 @@ class EncoderGraph {
       pooled = graph_.node("Div", {pooled, norm});
     }
     graph_.output(pooled, "sentence_embedding", {"batch_size", spec_.hidden});
+  }
+
+  Name pool(kernels::Pooling pooling, const Name& x) {
+    return pooling == kernels::Pooling::first
+               ? graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}})
+               : mean_of_tokens(x);
   }
 
   // Mean over all tokens without padding: [batch, hidden].

@@ -43,6 +43,7 @@ struct EncoderSpec : Spec {
   EncoderFamily family = EncoderFamily::bert;
   bool pre_norm = false;               // pre-LN: RoBERTa-PreLayerNorm, whose family is bert, and ModernBERT
   std::optional<double> head_dropout;  // of the classifier's input; none: `dropout`
+  kernels::Pooling classifier_pooling = kernels::Pooling::first;  // mean: ModernBERT
   bool bare = false;       // names without the family's prefix, as in a checkpoint of the model without head
   bool pooler = false;     // embed: the checkpoint has a pooler, which is kept but not used
   SentenceRules sentence;  // embed

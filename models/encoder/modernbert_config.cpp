@@ -83,9 +83,17 @@ void require_supported(const ConfigReader& reader, const EncoderSpec& spec) {
     fail_input("{}: mlp_dropout is {}; only 0 is supported", reader.name(), dropout);
   if (spec.task == Task::embed) return;
   reader.require("classifier_activation", "gelu");
-  if (data::learns_labels(spec.task)) return reader.require("classifier_pooling", "cls");
+  if (data::learns_labels(spec.task)) return;
   for (const char* key : {"decoder_bias", "tie_word_embeddings"})
     if (!reader.flag(key, true)) fail_input("{}: {} is false; only true is supported", reader.name(), key);
+}
+
+kernels::Pooling read_classifier_pooling(const ConfigReader& reader) {
+  const std::string name = reader.text("classifier_pooling", "cls");
+  if (name == "mean") return kernels::Pooling::mean;
+  if (name != "cls")
+    fail_input("{}: classifier_pooling is '{}'; 'cls' and 'mean' are supported", reader.name(), printable(name));
+  return kernels::Pooling::first;
 }
 
 }  // namespace
@@ -103,13 +111,15 @@ void write_modernbert_config(const EncoderSpec& spec, Json& config) {
   config["classifier_bias"] = modern.head_bias;
   config["mlp_dropout"] = 0.0;
   config["decoder_bias"] = true;
-  if (data::learns_labels(spec.task)) config["classifier_pooling"] = "cls";
+  if (data::learns_labels(spec.task))
+    config["classifier_pooling"] = spec.classifier_pooling == kernels::Pooling::mean ? "mean" : "cls";
 }
 
 void read_modernbert_config(const ConfigReader& reader, EncoderSpec& spec) {
   require_supported(reader, spec);
   ModernBert& modern = spec.modern;
   spec.pre_norm = true;
+  if (data::learns_labels(spec.task)) spec.classifier_pooling = read_classifier_pooling(reader);
   modern.windowed = read_windowed(reader, spec.layers);
   modern.reach = reader.integer("local_attention", 128) / 2;
   modern.theta = read_theta(reader, "global_rope_theta", full, modern.theta);

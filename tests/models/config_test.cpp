@@ -89,8 +89,8 @@ TEST_CASE("config: ModernBERT's values that do not fit are refused by their name
   };
   refused(classifier, "\"hidden_activation\": \"gelu\"", "\"hidden_activation\": \"silu\"",
           "c.json: hidden_activation is 'silu'; only 'gelu' is supported");
-  refused(classifier, "\"classifier_pooling\": \"cls\"", "\"classifier_pooling\": \"mean\"",
-          "classifier_pooling is 'mean'; only 'cls'");
+  refused(classifier, "\"classifier_pooling\": \"cls\"", "\"classifier_pooling\": \"max\"",
+          "classifier_pooling is 'max'; 'cls' and 'mean' are supported");
   refused(classifier, "\"mlp_dropout\": 0.0", "\"mlp_dropout\": 0.1", "mlp_dropout is 0.1; only 0");
   refused(words, "\"decoder_bias\": true", "\"decoder_bias\": false", "decoder_bias is false; only true");
   refused(words, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",

@@ -90,6 +90,7 @@ inline comera::models::EncoderSpec small_modernbert(comera::models::Task task, c
   spec.types = 0, spec.head_dropout = 0.2;
   spec.modern = {.theta = 100, .near_theta = 10, .reach = 2, .windowed = {false, true}};
   spec.modern.attention_bias = spec.modern.mlp_bias = spec.modern.norm_bias = spec.modern.head_bias = biases;
+  if (biases && data::learns_labels(task)) spec.classifier_pooling = kernels::Pooling::mean;
   apply_small_forms(spec, form);
   return spec;
 }

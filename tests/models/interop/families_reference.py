@@ -12,10 +12,12 @@ import os
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 import torch
 from transformers import (DistilBertConfig, DistilBertForMaskedLM, DistilBertForSequenceClassification,
-                          DistilBertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, MPNetConfig,
-                          MPNetForMaskedLM, MPNetForSequenceClassification, MPNetModel, ModernBertConfig,
-                          ModernBertForMaskedLM, ModernBertForSequenceClassification, ModernBertModel, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
-                          RobertaForMaskedLM, RobertaForSequenceClassification, RobertaModel)
+                          DistilBertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, ModernBertConfig, ModernBertForMaskedLM,
+                          ModernBertForSequenceClassification, ModernBertModel, MPNetConfig, MPNetForMaskedLM,
+                          MPNetForSequenceClassification, MPNetModel, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM, RobertaConfig, RobertaForMaskedLM, RobertaForSequenceClassification,
+                          RobertaModel)
 
 SIZES = {"vocab_size": 29, "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 2,
          "num_attention_heads": 3, "num_key_value_heads": 1, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
@@ -69,7 +71,8 @@ ENCODERS = {
     "modernbert for words": (ModernBertConfig, ModernBertForMaskedLM, MODERNBERT),
     "modernbert for labels": (ModernBertConfig, ModernBertForSequenceClassification, MODERNBERT),
     "modernbert with biases": (ModernBertConfig, ModernBertForSequenceClassification, {
-        **MODERNBERT, **BIASES, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}),
+        **MODERNBERT, **BIASES, "classifier_pooling": "mean",
+        "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}),
 }
 LABELS = {"id2label": {0: "a", 1: "b", 2: "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}
 IDS = [(7 * i * i + 3 * i + 1) % 29 for i in range(40)]
