@@ -16,7 +16,8 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __grid_constant__ &  // one copy for all threads; stands behind the type: const T __grid_constant__ name
+// A parameter that all threads share. It stands behind the type: const T __grid_constant__ name.
+#define __grid_constant__ &  // NOLINT(bugprone-macro-parentheses)
 #define __shared__ static    // blocks run one after another on one host thread
 
 using std::max;
