@@ -16,10 +16,9 @@ list(APPEND readers lib/tt/layout.cpp lib/tt/modes.cpp lib/quant/grid.cpp lib/co
   lib/compress/plan/plan_file.cpp lib/export/rewrite/onnx_graphs.cpp lib/export/rewrite/onnx_uses.cpp)
 list(APPEND readers lib/layers/training/weight_form.cpp lib/layers/training/parameter.cpp lib/plan/slab.cpp
   lib/data/loader_state.cpp lib/train/rank_progress.cpp lib/train/train_state.cpp)
-foreach(stem config_reader decoder/decoder_config decoder/decoder_spec decoder/gpt2_config decoder/rope dlrm/dlrm_spec
-    encoder/encoder_config encoder/encoder_spec forms model_spec spec)
-  list(APPEND readers models/${stem}.cpp)
-endforeach()
+file(GLOB configs CONFIGURE_DEPENDS models/*/*_config.cpp models/*/*_spec.cpp)
+list(APPEND readers ${configs} models/decoder/rope.cpp models/config_reader.cpp models/forms.cpp models/model_spec.cpp
+  models/spec.cpp)
 foreach(stem clean_cut piece_trie sentencepiece sentencepiece_check sentencepiece_message tokenizer unicode wordpiece)
   list(APPEND readers lib/data/tokenizer/${stem}.cpp)
 endforeach()
