@@ -45,6 +45,48 @@ class RowPicker {
   Tensor index_;
 };
 
+// One vector per text: its first token, or the mean of its tokens.
+class TokenPooling {
+ public:
+  TokenPooling(kernels::Pooling pooling, bool normalise, std::int64_t columns)
+      : pooling_(pooling), normalise_(normalise), columns_(columns) {}
+
+  Tensor& lengths() { return lengths_; }  // input
+
+  // y [B, columns]; norm [B] if `normalise` is set.
+  void forward(Pass& pass, const Tensor& x, const Tensor& y, const Tensor& norm) const {
+    pass.walk.run(pass.backend().pool_forward, kernels::PoolForward{.pooling = pooling_,
+                                                                    .normalise = normalise_,
+                                                                    .sequences = pass.sequences,
+                                                                    .length = pass.length,
+                                                                    .columns = columns_,
+                                                                    .lengths = ids_of(lengths_),
+                                                                    .x = x.data,
+                                                                    .y = y.data,
+                                                                    .norm = norm.data});
+  }
+
+  // Overwrites dx. y and norm are read if `normalise` is set.
+  void backward(Pass& pass, const Tensor& y, const Tensor& norm, const Tensor& dy, const Tensor& dx) const {
+    pass.walk.run(pass.backend().pool_backward, kernels::PoolBackward{.pooling = pooling_,
+                                                                      .normalise = normalise_,
+                                                                      .sequences = pass.sequences,
+                                                                      .length = pass.length,
+                                                                      .columns = columns_,
+                                                                      .lengths = ids_of(lengths_),
+                                                                      .y = y.data,
+                                                                      .norm = norm.data,
+                                                                      .dy = dy.data,
+                                                                      .dx = dx.data});
+  }
+
+ private:
+  kernels::Pooling pooling_;
+  bool normalise_;
+  std::int64_t columns_;
+  Tensor lengths_;
+};
+
 layers::LinearSpec head_linear(const EncoderSpec& spec, const std::string& name) {
   layers::LinearSpec linear = spec.linear(name, spec.hidden);
   linear.bias = head_has_bias(spec);
@@ -57,7 +99,7 @@ class TextOutputs {
   TextOutputs(Builder& builder, const EncoderSpec& spec)
       : hidden_(spec.hidden),
         probability_(spec.head_dropout.value_or(spec.dropout)),
-        pooling_(spec.classifier_pooling),
+        pooling_(spec.classifier_pooling, false, spec.hidden),
         pooler_(LinearSet::make(builder, {head_linear(spec, EncoderNames(spec).head_dense)}, spec.hidden,
                                 head_activation(spec))),
         site_(builder.dropout_site()),
@@ -70,19 +112,13 @@ class TextOutputs {
     norm_.emplace(builder, norm, spec.hidden, settings);
   }
 
-  void declare(const data::Batch& batch, Inputs& inputs) { inputs.add(batch["lengths"], lengths_); }
+  void declare(const data::Batch& batch, Inputs& inputs) { inputs.add(batch["lengths"], pooling_.lengths()); }
 
   // Returns [B, outputs]; the caller drops it.
   Tensor forward(Pass& pass, const Value& x) {
     Walk& walk = pass.walk;
     Tensor vector = walk.make("rows", {pass.sequences, hidden_});
-    walk.run(pass.backend().pool_forward, kernels::PoolForward{.pooling = pooling_,
-                                                               .sequences = pass.sequences,
-                                                               .length = pass.length,
-                                                               .columns = hidden_,
-                                                               .lengths = ids_of(lengths_),
-                                                               .x = x.tensor.data,
-                                                               .y = vector.data});
+    pooling_.forward(pass, x.tensor, vector, Tensor{});
     Tensor pooled;
     pooler_.forward(pass, {vector, nullptr}, &pooled);
     walk.drop(vector);
@@ -103,13 +139,7 @@ class TextOutputs {
     Tensor d_vector = pass.walk.make("d_vector", {pass.sequences, hidden_});
     pooler_.backward(pass, sink, &d_pooled, d_vector, false);
     Tensor dx = pass.walk.make("dx", {pass.tokens(), hidden_});
-    pass.walk.run(pass.backend().pool_backward, kernels::PoolBackward{.pooling = pooling_,
-                                                                      .sequences = pass.sequences,
-                                                                      .length = pass.length,
-                                                                      .columns = hidden_,
-                                                                      .lengths = ids_of(lengths_),
-                                                                      .dy = d_vector.data,
-                                                                      .dx = dx.data});
+    pooling_.backward(pass, Tensor{}, Tensor{}, d_vector, dx);
     pass.walk.drop(d_vector);
     return dx;
   }
@@ -123,7 +153,7 @@ class TextOutputs {
 
   std::int64_t hidden_;
   double probability_;
-  kernels::Pooling pooling_;
+  TokenPooling pooling_;
   LinearSet pooler_;
   std::uint32_t site_;
   LinearSet classifier_;
@@ -266,14 +296,15 @@ class MaskedLanguageModel final : public Head {
 
 class SentenceEmbedding final : public Head {
  public:
-  SentenceEmbedding(Builder& builder, const EncoderSpec& spec) : hidden_(spec.hidden), rules_(spec.sentence) {
+  SentenceEmbedding(Builder& builder, const EncoderSpec& spec)
+      : hidden_(spec.hidden), pooling_(spec.sentence.pooling, spec.sentence.normalise, spec.hidden) {
     if (spec.pooler)
       pooler_ = LinearSet::make(builder, {spec.linear(EncoderNames(spec).pooler, spec.hidden)}, spec.hidden,
                                 Activation::tanh);
   }
 
   void declare(const data::Batch& batch, const Distillation& distillation, Inputs& inputs) override {
-    inputs.add(batch["lengths"], lengths_);
+    inputs.add(batch["lengths"], pooling_.lengths());
     loss_.declare(batch, distillation, inputs);
   }
 
@@ -281,15 +312,7 @@ class SentenceEmbedding final : public Head {
     Walk& walk = pass.walk;
     norm_ = walk.make_statistic("norm", {pass.sequences});
     embedding_ = walk.make("sentence_embedding", {pass.sequences, hidden_});
-    walk.run(pass.backend().pool_forward, kernels::PoolForward{.pooling = rules_.pooling,
-                                                               .normalise = rules_.normalise,
-                                                               .sequences = pass.sequences,
-                                                               .length = pass.length,
-                                                               .columns = hidden_,
-                                                               .lengths = ids_of(lengths_),
-                                                               .x = x.tensor.data,
-                                                               .y = embedding_.data,
-                                                               .norm = norm_.data});
+    pooling_.forward(pass, x.tensor, embedding_, norm_);
     loss_.forward(pass, state, {embedding_, nullptr});
     if (pass.policy.saves()) return {};
     const Outputs outputs{{}, {}, walk.keep(x.tensor), embedding_};
@@ -304,16 +327,7 @@ class SentenceEmbedding final : public Head {
     if (loss_.active()) {
       Tensor d = walk.make("d_embedding", {pass.sequences, hidden_});
       loss_.backward(pass, d, false);
-      walk.run(pass.backend().pool_backward, kernels::PoolBackward{.pooling = rules_.pooling,
-                                                                   .normalise = rules_.normalise,
-                                                                   .sequences = pass.sequences,
-                                                                   .length = pass.length,
-                                                                   .columns = hidden_,
-                                                                   .lengths = ids_of(lengths_),
-                                                                   .y = embedding_.data,
-                                                                   .norm = norm_.data,
-                                                                   .dy = d.data,
-                                                                   .dx = dx.data});
+      pooling_.backward(pass, embedding_, norm_, d, dx);
       walk.drop(d);
     } else {
       walk.run(pass.backend().fill, kernels::Fill{dx.data, dx.bytes()});
@@ -324,10 +338,10 @@ class SentenceEmbedding final : public Head {
 
  private:
   std::int64_t hidden_;
-  SentenceRules rules_;
+  TokenPooling pooling_;
   LinearSet pooler_;
   layers::VectorLoss loss_{layers::teacher_embedding, false};
-  Tensor lengths_, norm_, embedding_;
+  Tensor norm_, embedding_;
 };
 
 }  // namespace

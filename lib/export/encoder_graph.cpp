@@ -42,6 +42,13 @@ class EncoderGraph {
     return graph_.node("Mul", {hidden, graph_.scalar(std::numeric_limits<float>::lowest())});
   }
 
+  // 0 .. sequence - 1.
+  Name token_numbers() {
+    const Name length =
+        graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integer(1)}, {{"axis", std::int64_t{0}}});
+    return graph_.node("Range", {graph_.integer(0), length, graph_.integer(1)});
+  }
+
   // [heads, sequence, sequence], by query and key.
   Name relative_bias() {
     const Graph::Scope scope(graph_, names_.relative_bias);
@@ -51,9 +58,7 @@ class EncoderGraph {
     const std::int64_t count = layers::RelativeBias::rows;
     const Name table = graph_.weight(names_.relative_bias + ".weight", {count, spec_.heads},
                                      build_.weights.table(names_.relative_bias, count, spec_.heads).values);
-    const Name length =
-        graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integer(1)}, {{"axis", std::int64_t{0}}});
-    const Name token = graph_.node("Range", {graph_.integer(0), length, graph_.integer(1)});
+    const Name token = token_numbers();
     const Name query = graph_.node("Sub", {token, graph_.integer(spec_.positions - 1)});
     const Name distance = graph_.node("Sub", {graph_.node("Unsqueeze", {token, graph_.integers({0})}),
                                               graph_.node("Unsqueeze", {query, graph_.integers({1})})});
@@ -106,9 +111,7 @@ class EncoderGraph {
   // ModernBERT: the angles of both kinds of layers, and the mask of layers with a window.
   void make_near() {
     const Graph::Scope scope(graph_, "rotary");
-    const Name length =
-        graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integer(1)}, {{"axis", std::int64_t{0}}});
-    const Name token = graph_.node("Range", {graph_.integer(0), length, graph_.integer(1)});
+    const Name token = token_numbers();
     bool used[2] = {};
     for (std::int64_t i = 0; i < spec_.layers; ++i) used[has_window(spec_, i)] = true;
     for (const bool near : {false, true}) {

@@ -76,7 +76,7 @@ constexpr const char* bias_rows = "relative_attention_num_buckets";
 void require_mpnet(const ConfigReader& reader) {
   for (const auto& [key, only] : {std::pair{bias_rows, layers::RelativeBias::rows}, {"pad_token_id", std::int64_t{1}}})
     if (const std::int64_t found = reader.integer(key, only); found != only)
-      fail_input("{}: {} is {}; MPNet has {} alone", reader.name(), key, found, only);
+      fail_input("{}: {} is {}; only {} is supported", reader.name(), key, found, only);
 }
 
 const Family& family_named(const std::string& type) {

@@ -68,8 +68,8 @@ TEST_CASE("config: MPNet's numbers that transformers has in its code are refused
     CHECK_THROWS_WITH(models::parse_config_json(replaced(text, from, to), "c.json"), Catch::Contains(words));
   };
   refused("\"relative_attention_num_buckets\": 32", "\"relative_attention_num_buckets\": 16",
-          "c.json: relative_attention_num_buckets is 16; MPNet has 32 alone");
-  refused("\"pad_token_id\": 1", "\"pad_token_id\": 0", "c.json: pad_token_id is 0; MPNet has 1 alone");
+          "c.json: relative_attention_num_buckets is 16; only 32 is supported");
+  refused("\"pad_token_id\": 1", "\"pad_token_id\": 0", "c.json: pad_token_id is 0; only 1 is supported");
   refused("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"", "hidden_act is 'relu'");
   refused("MPNetForSequenceClassification", "MPNetForQuestionAnswering",
           "of model_type mpnet, MPNetModel, MPNetForSequenceClassification and MPNetForMaskedLM are");
