@@ -10,6 +10,8 @@ find_package(ZLIB REQUIRED)
 find_library(ZSTD_ARCHIVE libzstd.a REQUIRED)
 find_library(UTF8PROC_ARCHIVE libutf8proc.a REQUIRED)
 find_library(PCRE2_ARCHIVE libpcre2-8.a REQUIRED)
+find_library(PNG_ARCHIVE libpng16.a REQUIRED)
+find_library(TURBOJPEG_ARCHIVE libturbojpeg.a REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
 

@@ -23,7 +23,8 @@ foreach(stem clean_cut piece_trie sentencepiece sentencepiece_check sentencepiec
   list(APPEND readers lib/data/tokenizer/${stem}.cpp)
 endforeach()
 file(GLOB rooms CONFIGURE_DEPENDS lib/data/files/*.cpp lib/data/tokenizer/pipeline/*.cpp lib/data/template/*.cpp)
-list(APPEND readers ${rooms} lib/data/clicks/click_reader.cpp lib/data/clicks/schema.cpp)
+list(APPEND readers ${rooms} lib/data/clicks/click_reader.cpp lib/data/clicks/schema.cpp
+  lib/data/images/idx.cpp lib/data/images/image_frame.cpp lib/data/batch.cpp)
 list(APPEND readers lib/data/label_kind.cpp lib/data/task.cpp)
 add_library(comera_readers STATIC ${readers} third_party/fmt.cpp)
 precompile(comera_readers readers)

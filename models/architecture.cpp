@@ -16,6 +16,8 @@
 #include "models/encoder/encoder_config.h"
 #include "models/forms.h"
 #include "models/sentence.h"
+#include "models/vit/vit.h"
+#include "models/vit/vit_config.h"
 
 namespace comera::models {
 namespace {
@@ -23,6 +25,13 @@ namespace {
 std::unique_ptr<layers::Model> make(const EncoderSpec& spec, DType dtype) { return make_encoder(spec, dtype); }
 std::unique_ptr<layers::Model> make(const DecoderSpec& spec, DType dtype) { return make_decoder(spec, dtype); }
 std::unique_ptr<layers::Model> make(const DlrmSpec& spec, DType dtype) { return make_dlrm(spec, dtype); }
+std::unique_ptr<layers::Model> make(const VitSpec& spec, DType dtype) { return make_vit(spec, dtype); }
+
+// The part of a model that is an encoder; null: none.
+const EncoderSpec* encoder_in(const ModelSpec& spec) {
+  if (const auto* vit = std::get_if<VitSpec>(&spec)) return vit;
+  return std::get_if<EncoderSpec>(&spec);
+}
 
 }  // namespace
 
@@ -39,17 +48,17 @@ void unfold(Spec& spec) {
 }
 
 std::string name_prefix(const ModelSpec& spec) {
-  const auto* encoder = std::get_if<EncoderSpec>(&spec);
+  const EncoderSpec* encoder = encoder_in(spec);
   return encoder ? EncoderNames(*encoder).prefix() : "";
 }
 
 bool is_in_head(const ModelSpec& spec, const std::string& parameter) {
-  const auto* encoder = std::get_if<EncoderSpec>(&spec);
+  const EncoderSpec* encoder = encoder_in(spec);
   if (!encoder || encoder->task == Task::embed) return false;
   const EncoderNames names(*encoder);
   const std::vector<std::string> parts =
-      data::learns_labels(encoder->task) ? std::vector<std::string>{names.head_dense, names.head_norm, names.classifier}
-                                         : std::vector{names.transform, names.transform_norm, names.decoder_bias};
+      encoder->task != Task::mlm ? std::vector<std::string>{names.head_dense, names.head_norm, names.classifier}
+                                 : std::vector{names.transform, names.transform_norm, names.decoder_bias};
   return std::any_of(parts.begin(), parts.end(),
                      [&](const std::string& part) { return parameter == part || parameter.starts_with(part + "."); });
 }
@@ -74,7 +83,8 @@ layers::ModelFactory factory_of(ModelSpec spec, DType dtype) {
 }
 
 bool is_known_type(const std::string& model_type) {
-  return is_encoder_type(model_type) || is_decoder_type(model_type) || model_type == dlrm_type;
+  return is_encoder_type(model_type) || is_decoder_type(model_type) || model_type == dlrm_type ||
+         model_type == vit_type;
 }
 
 ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names) {
@@ -85,8 +95,9 @@ ModelSpec parse_config_json(const std::string& text, const std::string& name, co
   if (is_encoder_type(type)) return parse_encoder_config(reader, names);
   if (is_decoder_type(type)) return parse_decoder_config(reader, names);
   if (type == dlrm_type) return parse_dlrm_config(reader);
-  fail_input("{}: model_type is '{}'; supported here are {}, {} and {}", name, printable(type), encoder_types,
-             decoder_types, dlrm_type);
+  if (type == vit_type) return parse_vit_config(reader);
+  fail_input("{}: model_type is '{}'; supported here are {}, {}, {} and {}", name, printable(type), encoder_types,
+             decoder_types, dlrm_type, vit_type);
 }
 
 ModelSpec spec_from_folder(const std::string& folder) {

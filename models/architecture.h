@@ -7,10 +7,11 @@
 #include "models/decoder/decoder_spec.h"
 #include "models/dlrm/dlrm_spec.h"
 #include "models/encoder/encoder_spec.h"
+#include "models/vit/vit_spec.h"
 
 namespace comera::models {
 
-using ModelSpec = std::variant<EncoderSpec, DecoderSpec, DlrmSpec>;
+using ModelSpec = std::variant<EncoderSpec, DecoderSpec, DlrmSpec, VitSpec>;
 
 // The part that all architectures share. The reference is valid as long as `spec`.
 const Spec& common(const ModelSpec& spec);

@@ -173,6 +173,16 @@ const char* torch_dtype(const layers::Model& model) {
   }
 }
 
+void write_labels(Json& config, const std::vector<std::string>& labels) {
+  Json names = Json::object(), numbers = Json::object();
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    names[std::to_string(i)] = labels[i];
+    numbers[labels[i]] = i;
+  }
+  config["id2label"] = std::move(names);
+  config["label2id"] = std::move(numbers);
+}
+
 void write_forms(Json& config, const layers::Model& model) {
   io::ComeraBlock block;
   for (const layers::ChainParameters& chain : model.chains()) block.chains.push_back(chain_of(chain));

@@ -56,6 +56,8 @@ void check_and_read_forms(AnySpec& spec, const ConfigReader& reader) {
 // The initial config.json to write: the keys of the file that `spec` came from, without the `comera` block and the
 // labels.
 io::Json config_start(const Spec& spec);
+// id2label and label2id.
+void write_labels(io::Json& config, const std::vector<std::string>& labels);
 // Adds the block with the current ranks if the model has tensor trains.
 void write_forms(io::Json& config, const layers::Model& model);
 const char* torch_dtype(const layers::Model& model);  // type of the weights in the exported file

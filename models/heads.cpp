@@ -93,15 +93,21 @@ layers::LinearSpec head_linear(const EncoderSpec& spec, const std::string& name)
   return linear;
 }
 
-// Token 0, or the mean of the tokens -> pooler -> dropout -> linear: one row of outputs per text.
+// None for families whose classifier reads the token itself.
+std::optional<LinearSet> make_pooler(Builder& builder, const EncoderSpec& spec) {
+  const std::string name = EncoderNames(spec).head_dense;
+  if (name.empty()) return std::nullopt;
+  return LinearSet::make(builder, {head_linear(spec, name)}, spec.hidden, head_activation(spec));
+}
+
+// Token 0, or the mean of the tokens -> pooler -> dropout -> linear: one row of outputs per text or image.
 class TextOutputs {
  public:
   TextOutputs(Builder& builder, const EncoderSpec& spec)
       : hidden_(spec.hidden),
         probability_(spec.head_dropout.value_or(spec.dropout)),
         pooling_(spec.classifier_pooling, false, spec.hidden),
-        pooler_(LinearSet::make(builder, {head_linear(spec, EncoderNames(spec).head_dense)}, spec.hidden,
-                                head_activation(spec))),
+        pooler_(make_pooler(builder, spec)),
         site_(builder.dropout_site()),
         classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, spec.outputs()}}, spec.hidden,
                                     Activation::none)) {
@@ -119,9 +125,11 @@ class TextOutputs {
     Walk& walk = pass.walk;
     Tensor vector = walk.make("rows", {pass.sequences, hidden_});
     pooling_.forward(pass, x.tensor, vector, Tensor{});
-    Tensor pooled;
-    pooler_.forward(pass, {vector, nullptr}, &pooled);
-    walk.drop(vector);
+    Tensor pooled = vector;
+    if (pooler_) {
+      pooler_->forward(pass, {vector, nullptr}, &pooled);
+      walk.drop(vector);
+    }
     if (norm_) pooled = norm_->forward(pass, pooled, Tensor{}).tensor;
     drop_out(pass, pooled);
     Tensor outputs;
@@ -136,8 +144,11 @@ class TextOutputs {
     classifier_.backward(pass, sink, &d_outputs, d_pooled, false);
     drop_out(pass, d_pooled);
     if (norm_) d_pooled = norm_->backward(pass, sink, d_pooled, Tensor{}, nullptr);
-    Tensor d_vector = pass.walk.make("d_vector", {pass.sequences, hidden_});
-    pooler_.backward(pass, sink, &d_pooled, d_vector, false);
+    Tensor d_vector = d_pooled;
+    if (pooler_) {
+      d_vector = pass.walk.make("d_vector", {pass.sequences, hidden_});
+      pooler_->backward(pass, sink, &d_pooled, d_vector, false);
+    }
     Tensor dx = pass.walk.make("dx", {pass.tokens(), hidden_});
     pooling_.backward(pass, Tensor{}, Tensor{}, d_vector, dx);
     pass.walk.drop(d_vector);
@@ -154,7 +165,7 @@ class TextOutputs {
   std::int64_t hidden_;
   double probability_;
   TokenPooling pooling_;
-  LinearSet pooler_;
+  std::optional<LinearSet> pooler_;
   std::uint32_t site_;
   LinearSet classifier_;
   std::optional<layers::ResidualNorm> norm_;  // ModernBERT, between them

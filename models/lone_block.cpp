@@ -64,6 +64,10 @@ BlockParts parts_of(Builder&, const DlrmSpec&, std::int64_t) {
   fail_input("[model] a DLRM has no blocks of attention that could be trained alone; leave out --refine");
 }
 
+BlockParts parts_of(Builder&, const VitSpec&, std::int64_t) {
+  fail_input("[model] blocks of a vision transformer are not refined alone; leave out --refine");
+}
+
 class LoneBlock final : public layers::Model {
  public:
   LoneBlock(const ModelSpec& spec, std::int64_t number, DType dtype)

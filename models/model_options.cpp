@@ -70,6 +70,12 @@ void take_sizes(const OptionValues& values, DlrmSpec& spec) {
   if (!values.list("top-mlp").empty()) spec.top = widths_of(values, "top-mlp");
 }
 
+void take_sizes(const OptionValues& values, VitSpec& spec) {
+  take(values, "image-size", spec.image);
+  take(values, "patch", spec.patch);
+  take(values, "channels", spec.channels);
+}
+
 void take_common(const OptionValues& values, Spec& spec) {
   take(values, "layers", spec.layers);
   take(values, "hidden", spec.hidden);
@@ -88,14 +94,15 @@ void take_facts(const DataFacts& facts, Spec& spec) {
   if (facts.pad) spec.pad = *facts.pad;
   if (!facts.labels.empty()) spec.labels = facts.labels;
   if (facts.task == Task::regression) spec.labels = {regression_label};
-  if (!data::learns_labels(facts.task)) spec.labels.clear();
-  if (facts.max_length > spec.positions)
+  if (!data::learns_labels(facts.task) && facts.task != Task::image) spec.labels.clear();
+  if (spec.task != Task::image && facts.max_length > spec.positions)
     fail_input(
         "[model] sequences of {} tokens are longer than the model's {} positions; use --seq {} or --positions {}",
         facts.max_length, spec.positions, spec.positions, facts.max_length);
 }
 
 void take_pieces(const DataFacts&, EncoderSpec&) {}
+void take_pieces(const DataFacts&, VitSpec& spec) { spec.positions = spec.tokens(); }
 void take_pieces(const DataFacts& facts, DlrmSpec& spec) {
   if (facts.features) spec.inputs = facts.features->schema();
 }
@@ -184,6 +191,14 @@ std::vector<Option> size_options() {
           size_option("intermediate", "width of the feed-forward layer"),
           size_option("positions", "longest sequence"),
           size_option("token-types", "token types; 0 for none", 0),
+          size_option("image-size", "pixels along an edge of the images (vit)"),
+          size_option("patch", "pixels along an edge of a patch (vit)"),
+          {.name = "channels",
+           .type = OptionType::integer,
+           .help = "1: gray images, 3: colours (vit)",
+           .minimum = 1,
+           .maximum = 3,
+           .default_words = preset_words},
           {.name = "bottom-mlp",
            .type = OptionType::list,
            .help = "widths of the hidden layers between the numbers and the vectors (dlrm)",
@@ -240,11 +255,17 @@ std::vector<Option> model_options() {
   return rows;
 }
 
+ModelSpec sized_spec(const OptionValues& values) {
+  ModelSpec spec = find_preset(values.text("model")).spec;
+  take_common(values, common(spec));
+  std::visit([&](auto& one) { take_sizes(values, one); }, spec);
+  return spec;
+}
+
 ModelSpec spec_from_options(const OptionValues& values, const DataFacts& facts) {
   const Preset& preset = find_preset(values.text("model"));
-  ModelSpec spec = preset.spec;
-  take_common(values, common(spec));
-  std::visit([&](auto& one) { take_sizes(values, one), take_pieces(facts, one); }, spec);
+  ModelSpec spec = sized_spec(values);
+  std::visit([&](auto& one) { take_pieces(facts, one); }, spec);
   take_facts(facts, common(spec));
   check(spec);
   const FormRules rules = rules_from(values, preset);

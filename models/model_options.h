@@ -21,6 +21,8 @@ struct DataFacts {
   std::shared_ptr<const data::FeatureMap> features;  // ctr
 };
 
+// The preset of --model with the sizes that the options give it; not checked.
+ModelSpec sized_spec(const OptionValues& values);
 // InputError if options contradict each other or the model's sizes.
 ModelSpec spec_from_options(const OptionValues& values, const DataFacts& facts);
 

@@ -88,9 +88,28 @@ std::vector<Preset> dlrm_presets() {
           {"dlrm-small", "DLRM with tables 16 wide, for a CPU", dlrm(16, 10000, {64}, {128, 64}), 16, 16, 1000, 65536}};
 }
 
+// The widths of DeiT-Ti (Touvron et al. 2020, arXiv 2012.12877, table 1).
+VitSpec vit(std::int64_t image, std::int64_t patch, std::int64_t channels, std::int64_t layers, std::int64_t labels) {
+  VitSpec spec;
+  spec.image = image, spec.patch = patch, spec.channels = channels;
+  spec.positions = spec.tokens();
+  spec.layers = layers, spec.hidden = 192, spec.heads = 3, spec.intermediate = 768;
+  for (std::int64_t label = 0; label < labels; ++label) spec.labels.push_back(std::to_string(label));
+  return spec;
+}
+
+// 2,684,554 parameters with 10 labels; 5,717,416 with 1,000.
+std::vector<Preset> vit_presets() {
+  return {{"vit-mini", "vision transformer for gray images of 28 x 28, patches of 4, six blocks 192 wide, for a CPU",
+           vit(28, 4, 1, 6, 10), 24, 24},
+          {"vit-tiny", "vision transformer for images of 224 x 224, patches of 16, twelve blocks 192 wide",
+           vit(224, 16, 3, 12, 1000), 24, 24}};
+}
+
 std::vector<Preset> all_presets() {
   std::vector<Preset> all{mnli_6enc(), encoder_small(), llama_6m()};
   for (Preset& preset : dlrm_presets()) all.push_back(std::move(preset));
+  for (Preset& preset : vit_presets()) all.push_back(std::move(preset));
   for (Preset& preset : galore_presets()) all.push_back(std::move(preset));
   return all;
 }

@@ -45,7 +45,8 @@ struct Spec {
 
 // InputError if the size is outside [1, most]. `key` is the name in config.json.
 void check_size(const char* key, std::int64_t value, std::int64_t most);
-// Checks the sizes that every architecture has.
+// Checks the sizes that every stack of blocks has, and with check_common() those of models of text too.
+void check_blocks(const Spec& spec);
 void check_common(const Spec& spec);
 
 }  // namespace comera::models

@@ -35,6 +35,8 @@ libonnx-dev               build  the definitions of ONNX messages; the library i
 libutf8proc-dev           build  Unicode categories and normal forms
 libpcre2-dev              build  regular expressions of tokenizer.json
 libxxhash-dev             build  hashes of data and checkpoints
+libpng-dev                build  PNG images, linked statically
+libturbojpeg0-dev         build  JPEG images, linked statically
 libzstd-dev               build  .zst input
 zlib1g-dev                build  .gz input
 wordnet-base              build  the real text of recipes/quickstart.sh

@@ -9,6 +9,7 @@
 #include "models/model_options.h"
 #include "tools/clicks.h"
 #include "tools/fitting.h"
+#include "tools/images.h"
 #include "tools/regression.h"
 #include "tools/stored_model.h"
 
@@ -36,7 +37,9 @@ models::DataFacts facts_of(const OptionValues& values, const RunSetup& setup) {
 
 train::RecipeHashes hashes_of(const RunSetup& setup) {
   return {setup.data->hash(), setup.dev ? setup.dev->hash() : "",
-          setup.features ? setup.features->hash() : setup.tokenizer->hash()};
+          setup.features    ? setup.features->hash()
+          : setup.tokenizer ? setup.tokenizer->hash()
+                            : ""};
 }
 
 void check_hashes(const OptionValues& values, const RunSetup& setup) {
@@ -103,6 +106,7 @@ void open_data(const OptionValues& values, RunSetup& setup, const std::string& t
                const std::vector<std::string>& labels) {
   require(values, "data", "name the files to learn from");
   if (train::task_of(values) == data::Task::ctr) return open_clicks(values, setup);
+  if (train::task_of(values) == data::Task::image) return open_images(values, setup, labels);
   setup.tokenizer = open_tokenizer(values, tokenizer_folder);
   data::DataSpec spec = train::data_spec(values, values.list("data"));
   spec.chat = open_chat(values, *setup.tokenizer);
@@ -174,8 +178,16 @@ RunSetup setup_without_data(OptionValues& values, const std::function<void(Optio
   setup.options = train::train_options(values);
   const bool clicks = setup.options.task == data::Task::ctr;
   if (clicks && !values.list("data").empty()) open_clicks(values, setup);
-  if (!clicks && values.has("tokenizer")) setup.tokenizer = open_tokenizer(values, "");
-  settle_model(values, setup, facts_of(values, setup), settle);
+  const bool images = setup.options.task == data::Task::image;
+  if (images && !values.list("data").empty()) open_images(values, setup, {});
+  if (!clicks && !images && values.has("tokenizer")) setup.tokenizer = open_tokenizer(values, "");
+  models::DataFacts facts = facts_of(values, setup);
+  if (images && setup.data) facts.labels = setup.data->labels();
+  settle_model(values, setup, facts, settle);
+  if (images) {
+    if (!setup.data) setup.assumed.emplace_back("labels", fmt::format("{}", models::common(setup.spec).labels.size()));
+    return setup;
+  }
   if (clicks) {
     if (!setup.features) setup.assumed.emplace_back("tables", "those of Criteo");
     return setup;

@@ -12,6 +12,7 @@
 #include "lib/train/run_folder.h"
 #include "lib/train/train_options.h"
 #include "models/model_options.h"
+#include "tools/images.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
@@ -141,6 +142,8 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   models::run_on_grids(stored.spec);
   if (const auto* dlrm = std::get_if<models::DlrmSpec>(&stored.spec)) {
     stored.features = data::FeatureMap::load(dlrm->inputs, folder);
+  } else if (const auto* vit = std::get_if<models::VitSpec>(&stored.spec)) {
+    stored.frame = frame_of_folder(*vit, folder);
   } else {
     stored.tokenizer = open_tokenizer(values, folder);
     settle_length(values, stored.spec);

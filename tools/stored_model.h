@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/data/clicks/feature_map.h"
+#include "lib/data/images/image_frame.h"
 #include "lib/engine/engine.h"
 #include "models/architecture.h"
 #include "tools/machine.h"
@@ -13,8 +14,9 @@ struct StoredModel {
   OpenMachine open;
   models::ModelSpec spec;
   std::unique_ptr<engine::Engine> engine;
-  std::shared_ptr<const data::Tokenizer> tokenizer;  // null: a model of clicks
+  std::shared_ptr<const data::Tokenizer> tokenizer;  // null: the inputs are no text
   std::shared_ptr<const data::FeatureMap> features;  // of a model of clicks
+  std::optional<data::ImageFrame> frame;             // of a model of images
 };
 
 // Options of pretrain that describe data, for verbs that only read it: --text, --data-format, --label, --tokenizer,

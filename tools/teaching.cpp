@@ -5,6 +5,7 @@
 #include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/layers/distillation.h"
+#include "tools/images.h"
 #include "tools/stored_model.h"
 
 namespace comera::tools {
@@ -14,10 +15,13 @@ namespace {
 std::string target_of(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("distill");
   const bool logits =
-      word == "logits" || (word == "automatic" && (data::learns_labels(task) || task == data::Task::clm));
+      word == "logits" ||
+      (word == "automatic" && (data::learns_labels(task) || task == data::Task::clm || task == data::Task::image));
   if (logits && task == data::Task::regression && values.text("distill-distance") != "squared")
     fail_input("[finetune] --distill-distance {}: a regression's numbers are learned by squared error; leave it out",
                values.text("distill-distance"));
+  if (word == "hidden" && task == data::Task::image)
+    fail_input("[finetune] --distill hidden: the classes of images are learned from a teacher's logits; leave it out");
   if (word == "automatic") return logits ? "logits" : "hidden";
   if (word == "logits" && task == data::Task::embed)
     fail_input(
@@ -25,6 +29,18 @@ std::string target_of(const OptionValues& values, data::Task task) {
   if (word == "embedding" && task != data::Task::embed)
     fail_input("[finetune] --distill embedding: only the task embed has embeddings");
   return word;
+}
+
+// Both read the same images.
+void check_frame(const OptionValues& values, const RunSetup& setup, const models::ModelSpec& teacher) {
+  const auto &own = std::get<models::VitSpec>(setup.spec), &other = std::get<models::VitSpec>(teacher);
+  const std::string& folder = values.text("teacher");
+  const data::ImageFrame student = frame_of_folder(own, values.text("model")), taught = frame_of_folder(other, folder);
+  if (student.size != taught.size || student.channels != taught.channels || student.mean != taught.mean ||
+      student.deviation != taught.deviation)
+    fail_input(
+        "[finetune] --teacher {}: reads other images than the student: {} x {}, {} channels, normalised by its {}",
+        folder, taught.size, taught.size, taught.channels, data::image_frame_file);
 }
 
 void check_vocabulary(const OptionValues& values, const RunSetup& setup, const models::Spec& teacher) {
@@ -62,7 +78,7 @@ models::ModelSpec teacher_spec(const std::string& folder, const std::string& tar
     return spec;
   }
   if (target == "logits") {
-    if (stored.task != data::Task::classify || stored.labels != student.labels)
+    if (!data::names_classes(stored.task) || stored.task != student.task || stored.labels != student.labels)
       fail_input(
           "[finetune] --teacher {}: is no classifier of the student's {} labels; use --distill hidden or another "
           "teacher",
@@ -141,7 +157,12 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
   io::require_model_folder("[finetune] --teacher", folder);
   const std::string target = target_of(values, setup.options.task);
   const models::ModelSpec spec = teacher_spec(folder, target, setup);
-  check_vocabulary(values, setup, models::common(spec));
+  if (std::holds_alternative<models::VitSpec>(spec) != std::holds_alternative<models::VitSpec>(setup.spec))
+    fail_input("[finetune] --teacher {}: teacher and student must both read images, or both text", folder);
+  if (std::holds_alternative<models::VitSpec>(spec))
+    check_frame(values, setup, spec);
+  else
+    check_vocabulary(values, setup, models::common(spec));
   const models::Spec& student = models::common(setup.spec);
   const plan::Machine& machine = setup.open.machine;
   const bool words = target == "logits" && data::predicts_words(student.task);

@@ -16,7 +16,7 @@ namespace comera::data {
 //   lengths         i32 [B]      tokens of each sequence, without padding
 //   samples         i64 [B]      global sample number: position in the data set + epoch * its size; key of the dropout
 //                                masks
-//   labels          i32 [B]      classify: index of the label; -1 if unknown
+//   labels          i32 [B]      classify, image: index of the label; -1 if unknown
 //   scores          f32 [B]      regression: the number to predict; NaN if unknown
 //   masked_index    i32 [P]      mlm: row in [0, B*T) of each predicted position, -1 for unused slots; P = capacity
 //                                fixed by (B, T)
@@ -24,6 +24,7 @@ namespace comera::data {
 //   targets         i32 [B, T]   clm: the id that follows, -1 if none is predicted
 //   key_begin       i32 [B, T]   clm: position in the sequence at which the token's document begins
 //   position_ids    i32 [B, T]   clm: position in that document
+//   pixel_values    f32 [B, channels, S, S]  image: normalised pixels
 class Batch {
  public:
   std::int64_t sequences = 0;  // B

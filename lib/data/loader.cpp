@@ -7,6 +7,7 @@
 #include "lib/data/clicks/click_dataset.h"
 #include "lib/data/collate.h"
 #include "lib/data/files/files.h"
+#include "lib/data/images/image_dataset.h"
 #include "lib/data/prefetch.h"
 #include "lib/data/window.h"
 
@@ -122,6 +123,8 @@ std::unique_ptr<Loader> Loader::open(std::shared_ptr<const Dataset> dataset, con
   check_options(options);
   if (auto clicks = std::dynamic_pointer_cast<const ClickDataset>(dataset))
     return open_click_loader(std::move(clicks), options, state);
+  if (auto images = std::dynamic_pointer_cast<const ImageDataset>(dataset))
+    return open_image_loader(std::move(images), options, state);
   auto files = std::dynamic_pointer_cast<const FileDataset>(std::move(dataset));
   COMERA_CHECK(files != nullptr);
   return std::make_unique<WindowLoader>(std::move(files), options, state);

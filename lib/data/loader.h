@@ -19,6 +19,8 @@
 //   predicted exactly once.
 // ctr: rows of clicks are streamed in blocks of about 131,072 rows; the order of files is drawn per epoch, that of rows
 //   within each block. A block is read again after a resume.
+// image: each epoch is one permutation of the images. A step is decoded when its turn comes; its images are shifted and
+//   mirrored by numbers that are drawn from (seed, epoch, number of the image).
 // Evaluation (`shuffle` off): rows or sequences in the order of the files, one pass.
 #pragma once
 
@@ -39,10 +41,11 @@ namespace comera::data {
 
 class ChatTemplate;  // lib/data/chat/chat_template.h
 
-enum class Task : std::uint8_t { classify, mlm, clm, embed, regression, ctr };
+enum class Task : std::uint8_t { classify, mlm, clm, embed, regression, ctr, image };
 const char* name_of(Task task);
 constexpr bool predicts_words(Task task) { return task == Task::mlm || task == Task::clm; }
-constexpr bool learns_labels(Task task) { return task == Task::classify || task == Task::regression; }
+constexpr bool learns_labels(Task task) { return task == Task::classify || task == Task::regression; }  // of texts
+constexpr bool names_classes(Task task) { return task == Task::classify || task == Task::image; }
 
 struct DataSpec {
   std::vector<std::string> files;  // paths or globs: text, CSV, TSV, JSONL; each plain, .gz or .zst
@@ -60,6 +63,9 @@ struct DataSpec {
   std::shared_ptr<const ChatTemplate> chat = nullptr;
   std::string schema;                         // ctr: a schema file, "criteo", or "" for libFM files
   std::int64_t min_count = 0, hash_rows = 0;  // ctr: FeatureRules (lib/data/clicks/feature_map.h)
+  // image, training: a shift of up to `crop` pixels along each axis, and a mirror image for half of the images.
+  std::int64_t crop = 0;
+  bool flip = false;
 };
 
 struct LoaderOptions {
@@ -83,7 +89,7 @@ class TextDataset;
 class Dataset {
  public:
   // Text. `labels`: those of the training data or the model, in order. Empty: collected from these files and sorted, as
-  // numbers if all of them are integers, else by their bytes. Clicks: ClickDataset::open().
+  // numbers if all of them are integers, else by their bytes. Clicks: ClickDataset::open(). Images: ImageDataset::open().
   static std::shared_ptr<const TextDataset> open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
                                                  std::vector<std::string> labels = {});
   // Rows in memory: texts[i] is one or two strings. For `predict` and tests.
@@ -99,7 +105,8 @@ class Dataset {
   virtual const std::vector<std::string>& files() const = 0;  // globs resolved, sorted within each glob
   // 32 hexadecimal digits over all stored bytes of the files (hash_files), or over the texts of rows in memory.
   virtual const std::string& hash() const = 0;
-  // Writes what a model folder needs to read such data again: a tokenizer, or the map of a table's rows.
+  // Writes what a model folder needs to read such data again: a tokenizer, the map of a table's rows, or the
+  // form of images.
   virtual void save(const Folder& folder) const = 0;
 };
 

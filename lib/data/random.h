@@ -8,7 +8,7 @@
 
 namespace comera::data {
 
-enum class Purpose : std::uint32_t { rows = 1, files, sequences, steps, mask, sample, generate };
+enum class Purpose : std::uint32_t { rows = 1, files, sequences, steps, mask, sample, generate, augment };
 
 class Random {
  public:

@@ -11,6 +11,7 @@ const char* name_of(Task task) {
     case Task::embed: return "embed";
     case Task::regression: return "regression";
     case Task::ctr: return "ctr";
+    case Task::image: return "image";
   }
   return "?";
 }

@@ -85,7 +85,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   loading.stride = options.stride;
   loading.stops = true;
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
-  const bool classify = dataset->spec().task == data::Task::classify;
+  const bool classify = data::names_classes(dataset->spec().task);
   // Without labels only the teacher's loss is measured. It is a loss per sequence.
   const bool unlabelled = options.teach && !predicts_words(dataset->spec().task) && dataset->spec().label.empty();
   Evaluation result;

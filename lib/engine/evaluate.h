@@ -22,7 +22,7 @@ struct Evaluation {
   double accuracy = 0;  // share of examples (classify) or of predicted tokens (mlm, clm); see has_accuracy()
   // Examples with a known label, or all examples of data without labels. 0: loss and accuracy are undefined.
   std::int64_t counted = 0;
-  std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
+  std::vector<std::vector<std::int64_t>> confusion;  // classify, image: [label][predicted]
   ScoreMetrics scores;                               // regression: over the examples with a known number
   ClickMetrics clicks;                               // ctr
   double seconds = 0;

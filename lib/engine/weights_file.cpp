@@ -35,6 +35,11 @@ io::FileShape file_shape(const Shape& shape, bool transposed) {
   return sizes;
 }
 
+io::FileShape file_shape(const Parameter& parameter) {
+  return parameter.file_shape.dims() > 0 ? file_shape(parameter.file_shape, false)
+                                         : file_shape(parameter.shape, parameter.transposed_in_file);
+}
+
 const io::Metadata& metadata() {
   static const io::Metadata metadata = io::weights_metadata();
   return metadata;
@@ -47,8 +52,7 @@ DType file_type(const Parameter& parameter, FileTypes types) {
 std::vector<io::TensorToWrite> tensors_of(const Model& model, FileTypes types) {
   std::vector<io::TensorToWrite> tensors;
   for (const Parameter& parameter : model.parameters().all())
-    tensors.push_back({parameter.name, stored_type(file_type(parameter, types)),
-                       file_shape(parameter.shape, parameter.transposed_in_file)});
+    tensors.push_back({parameter.name, stored_type(file_type(parameter, types)), file_shape(parameter)});
   for (const layers::ChainParameters& chain : model.chains()) {
     if (chain.exact_rows)
       tensors.push_back(
@@ -178,11 +182,11 @@ void read_numbers(const FileSource& source, const io::ModelFolder::Entry& entry,
   });
 }
 
+// `wanted`: the tensor's sizes in the file.
 void get(const Machine& machine, const FileSource& source, const io::ModelFolder::Entry& entry, const Tensor& tensor,
-         bool transposed) {
+         bool transposed, const io::FileShape& wanted) {
   const io::StoredTensor* stored = &entry.tensor;
   const io::WeightFile& file = source.folder().file_of(entry);
-  const io::FileShape wanted = file_shape(tensor.shape, transposed);
   require_shape(source, entry, tensor.dtype, wanted);
   const bool grid = expanded(source, entry, tensor.dtype) != nullptr;
   if (tensor.dtype == DType::f32 || grid) {
@@ -202,7 +206,7 @@ void get(const Machine& machine, const FileSource& source, const io::ModelFolder
   if (!transposed) return write(machine, tensor, bytes);
   std::vector<std::byte> turned;
   turned.reserve(bytes.size());
-  transpose(bytes, wanted[0], wanted[1], size_of(tensor.dtype),
+  transpose(bytes, tensor.shape[1], tensor.shape[0], size_of(tensor.dtype),
             [&](std::span<const std::byte> row) { turned.insert(turned.end(), row.begin(), row.end()); });
   write(machine, tensor, turned);
 }
@@ -308,7 +312,7 @@ std::vector<std::string> load_weights(const std::string& path, Weights& weights,
       kept.push_back(parameter.name);
     else
       get(weights.machine(), source, source.require(parameter.name, parameter.aliases), parameter.value,
-          parameter.transposed_in_file);
+          parameter.transposed_in_file, file_shape(parameter));
   }
   tell_unused(source, options.fresh || options.may_miss);
   return kept;
@@ -328,7 +332,7 @@ StoredWeights::~StoredWeights() = default;
 void StoredWeights::read(const Parameter& parameter, std::span<float> numbers) const {
   const FileSource& source = opened_->source;
   const io::ModelFolder::Entry& entry = source.require(parameter.name, parameter.aliases);
-  require_shape(source, entry, DType::f32, file_shape(parameter.shape, parameter.transposed_in_file));
+  require_shape(source, entry, DType::f32, file_shape(parameter));
   read_numbers(source, entry, parameter.transposed_in_file, numbers);
   source.folder().file_of(entry).forget(entry.tensor);
 }
@@ -344,8 +348,7 @@ void check_weights(const std::string& path, const Model& model, const LoadOption
   const auto claim = [&](const Parameter& parameter) {
     std::uint64_t all = 0;
     for (const Parameter& one : model.parameters().all()) all += one.value.bytes();
-    return fmt::format("config.json makes it {}, {}, of a model of {}",
-                       io::to_string(file_shape(parameter.shape, parameter.transposed_in_file)),
+    return fmt::format("config.json makes it {}, {}, of a model of {}", io::to_string(file_shape(parameter)),
                        format_bytes(parameter.value.bytes()), format_bytes(all));
   };
   for (const Parameter& parameter : model.parameters().all()) {
@@ -355,7 +358,7 @@ void check_weights(const std::string& path, const Model& model, const LoadOption
     if (!found)
       fail_input("{}: tensor {} is missing; the file belongs to another model ({})",
                  source.folder().files().front()->path(), source.file_name(parameter.name), claim(parameter));
-    const io::FileShape wanted = file_shape(parameter.shape, parameter.transposed_in_file);
+    const io::FileShape wanted = file_shape(parameter);
     const io::ChainSpec* grid = expanded(source, *found, parameter.value.dtype);
     if (grid && grid->shape == wanted) continue;
     if (found->tensor.shape != wanted && !without_gauge.contains(&parameter))
@@ -435,7 +438,8 @@ void load_state(const std::string& path, Weights& weights) {
   TaskProgress task("loading the optimiser's state", std::ssize(slab.items()));
   for (std::size_t i = 0; i < slab.items().size(); ++i, task.advance())
     if (slab.items()[i].shape.elements() > 0)
-      get(weights.machine(), source, source.require(slab.items()[i].name), slab[static_cast<int>(i)], false);
+      get(weights.machine(), source, source.require(slab.items()[i].name), slab[static_cast<int>(i)], false,
+          file_shape(slab.items()[i].shape, false));
 }
 
 }  // namespace comera::engine

@@ -59,8 +59,8 @@ Array join(const Array& a, const Array& b) {
   return both;
 }
 
-Arrays run_graph(io::OnnxFile& file, const RandomTokens& tokens, Precision precision, std::uint64_t noise) {
-  const Arrays inputs = graph_inputs(file.model(), tokens);
+Arrays run_graph(io::OnnxFile& file, const RandomTokens& tokens, const Arrays& inputs, Precision precision,
+                 std::uint64_t noise) {
   if (!has_past(file.model())) return evaluate(file, inputs, precision, noise);
   const std::int64_t half = tokens.length / 2;
   Arrays first, second;
@@ -76,6 +76,23 @@ Arrays run_graph(io::OnnxFile& file, const RandomTokens& tokens, Precision preci
   Arrays ended = evaluate(file, second, precision, noise);
   ended["logits"] = join(begun.at("logits"), ended.at("logits"));
   return ended;
+}
+
+// The images that stand for these tokens.
+data::Batch images_of(const engine::Engine& engine, const RandomTokens& tokens) {
+  return engine.model().planning_batch(tokens.sequences, 1, 0);
+}
+
+Arrays inputs_of(const onnx::ModelProto& model, const models::Spec& spec, const engine::Engine& engine,
+                 const RandomTokens& tokens) {
+  if (spec.task != Task::image) return graph_inputs(model, tokens);
+  const data::Batch images = images_of(engine, tokens);
+  const TensorView pixels = images["pixel_values"];
+  Array array;
+  array.dims.assign(pixels.shape.sizes().begin(), pixels.shape.sizes().end());
+  const auto numbers = pixels.as<const float>();
+  array.reals.assign(numbers.begin(), numbers.end());
+  return {{"pixel_values", std::move(array)}};
 }
 
 // The outputs of a graph, and functions that read from them the values that the model outputs.
@@ -201,6 +218,7 @@ std::vector<double> graph_answers(const Reading& reading) {
       values.insert(values.end(), hidden.begin(), hidden.end());
       return values;
     }
+    case Task::image: return reading.outputs.at("logits").reals;
     case Task::ctr: break;  // has no graph
   }
   COMERA_CHECK(false);
@@ -218,6 +236,10 @@ std::vector<double> model_answers(const models::Spec& spec, engine::Engine& engi
     case Task::mlm: return model_probabilities(spec, engine, tokens);
     case Task::embed: return model_embeddings(spec, engine, tokens);
     case Task::clm: return model_logits(engine, tokens);
+    case Task::image: {
+      const engine::Scores scores = scores_of(engine, images_of(engine, tokens));
+      return {scores.logits.begin(), scores.logits.end()};
+    }
     case Task::ctr: {  // clicks on spread rows; the tokens are not read
       const engine::Scores scores = scores_of(engine, engine.model().planning_batch(16 * tokens.sequences, 1, 0));
       return {scores.logits.begin(), scores.logits.end()};
@@ -229,8 +251,9 @@ std::vector<double> model_answers(const models::Spec& spec, engine::Engine& engi
 Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, engine::Engine& engine, const RandomTokens& tokens,
            std::uint64_t float_runs) {
   const models::Spec& common = models::common(spec);
+  const Arrays inputs = inputs_of(file.model(), common, engine, tokens);
   const auto asked = [&](Precision precision, std::uint64_t noise = 0) {
-    return graph_answers({common, tokens, run_graph(file, tokens, precision, noise)});
+    return graph_answers({common, tokens, run_graph(file, tokens, inputs, precision, noise)});
   };
   Answer answer{model_answers(common, engine, tokens), asked(Precision::doubled), {}};
   for (std::uint64_t noise = 0; noise < float_runs; ++noise)

@@ -13,6 +13,7 @@ namespace {
 using models::EncoderNames;
 using models::EncoderSpec;
 
+// The nodes of the blocks and heads that read text, and those of the blocks alone for images.
 class EncoderGraph {
  public:
   EncoderGraph(GraphBuild& build, const EncoderSpec& spec)
@@ -26,10 +27,19 @@ class EncoderGraph {
     additive_ = additive_mask();
     if (spec_.family == models::EncoderFamily::mpnet) additive_ = graph_.node("Add", {additive_, relative_bias()});
     if (is_modern(spec_)) make_near();
-    Name x = embeddings();
+    head(blocks(embeddings()));
+  }
+
+  // Every token sees every other one.
+  Name blocks(Name x) {
     for (std::int64_t i = 0; i < spec_.layers; ++i) x = spec_.pre_norm ? pre_norm_block(i, x) : post_norm_block(i, x);
-    if (spec_.pre_norm) x = norm(names_.final_norm, x);
-    head(x);
+    return spec_.pre_norm ? norm(names_.final_norm, x) : x;
+  }
+
+  void classify_first(const Name& x) {
+    const std::int64_t outputs = spec_.outputs();
+    graph_.output(linear(build_, names_.classifier, pool(kernels::Pooling::first, x), spec_.hidden, outputs), "logits",
+                  {"batch_size", outputs});
   }
 
  private:
@@ -160,7 +170,8 @@ class EncoderGraph {
           graph_.node("MatMul", {graph_.transpose(query, {0, 2, 1, 3}), graph_.transpose(key, {0, 2, 3, 1})});
       const Name scaled = graph_.node("Div", {scores, graph_.scalar(std::sqrt(static_cast<float>(size)))});
       const Name& mask = has_window(spec_, index) ? near_ : additive_;
-      const Name shares = graph_.node("Softmax", {graph_.node("Add", {scaled, mask})}, {{"axis", std::int64_t{-1}}});
+      const Name masked = mask.empty() ? scaled : graph_.node("Add", {scaled, mask});
+      const Name shares = graph_.node("Softmax", {masked}, {{"axis", std::int64_t{-1}}});
       const Name sums = graph_.node("MatMul", {shares, graph_.transpose(value, {0, 2, 1, 3})});
       mixed = graph_.reshape(graph_.transpose(sums, {0, 2, 1, 3}), {0, 0, spec_.hidden});
     }
@@ -237,12 +248,53 @@ class EncoderGraph {
   Graph& graph_;
   const EncoderSpec& spec_;
   EncoderNames names_;
-  Name ids_, mask_, types_, additive_;
-  Name near_;              // the mask of layers with a window
-  RotaryNodes rotary_[2];  // of layers without and with one
+  Name ids_, mask_, types_, additive_;  // no mask: there is no padding
+  Name near_;                           // the mask of layers with a window
+  RotaryNodes rotary_[2];               // of layers without and with one
 };
 
+// Patches times their matrix: [batch, patches, hidden].
+Name patch_rows(GraphBuild& build, const models::VitSpec& spec, const Name& pixels) {
+  Graph& graph = build.graph;
+  const std::string name = models::VitNames::patches;
+  const Graph::Scope scope(graph, name);
+  const std::int64_t side = spec.image / spec.patch, patch = spec.patch, channels = spec.channels;
+  const Name lines = graph.reshape(pixels, {0, channels, side, patch, side, patch});
+  const Name patches =
+      graph.reshape(graph.transpose(lines, {0, 2, 4, 1, 3, 5}), {0, side * side, spec.patch_numbers()});
+  const std::vector<float> stored = build.weights.tensor(name + ".weight", {spec.hidden, channels, patch, patch});
+  const std::vector<float> bias = build.weights.tensor(name + ".bias", {spec.hidden});
+  Matrix weight;
+  if (!stored.empty()) weight = tt::transposed(Matrix(spec.hidden, spec.patch_numbers(), stored));
+  const Name product = graph.node(
+      "MatMul", {patches, graph.weight(name + ".weight", {spec.patch_numbers(), spec.hidden}, weight.values)});
+  return graph.node("Add", {product, graph.weight(name + ".bias", {spec.hidden}, bias)});
+}
+
+// The class token, then the patches, each with its position: [batch, tokens, hidden].
+Name image_rows(GraphBuild& build, const models::VitSpec& spec) {
+  using models::VitNames;
+  Graph& graph = build.graph;
+  const Name pixels =
+      graph.input("pixel_values", onnx::TensorProto::FLOAT, {"batch_size", spec.channels, spec.image, spec.image});
+  const Name patches = patch_rows(build, spec, pixels);
+  const std::vector<std::int64_t> one{1, 1, spec.hidden}, all{1, spec.tokens(), spec.hidden};
+  const Graph::Scope scope(graph, "vit.embeddings");
+  const Name token = graph.weight(VitNames::class_token, one, build.weights.tensor(VitNames::class_token, one));
+  const Name images = graph.node(
+      "Slice", {graph.node("Shape", {pixels}), graph.integers({0}), graph.integers({1}), graph.integers({0})});
+  const Name shape = graph.node("Concat", {images, graph.integers({1, spec.hidden})}, {{"axis", std::int64_t{0}}});
+  const Name rows = graph.node("Concat", {graph.node("Expand", {token, shape}), patches}, {{"axis", std::int64_t{1}}});
+  return graph.node("Add",
+                    {rows, graph.weight(VitNames::positions, all, build.weights.tensor(VitNames::positions, all))});
+}
+
 }  // namespace
+
+void build_vit(GraphBuild& build, const models::VitSpec& spec) {
+  EncoderGraph graph(build, spec);
+  graph.classify_first(graph.blocks(image_rows(build, spec)));
+}
 
 void build_encoder(GraphBuild& build, const models::EncoderSpec& spec) { EncoderGraph(build, spec).run(); }
 

@@ -1,8 +1,9 @@
-// Builds an encoder as an ONNX graph, with the names and axes that Hugging Face's optimum uses.
+// Builds an encoder or a vision transformer as an ONNX graph, with the names and axes that Hugging Face's optimum uses.
 #pragma once
 
 #include "lib/export/graph_layers.h"
 #include "models/encoder/encoder_spec.h"
+#include "models/vit/vit_spec.h"
 
 namespace comera::exporting {
 
@@ -11,5 +12,7 @@ namespace comera::exporting {
 // [batch_size, sequence_length, vocabulary]; a model without head
 // last_hidden_state [batch_size, sequence_length, hidden] and sentence_embedding [batch_size, hidden].
 void build_encoder(GraphBuild& build, const models::EncoderSpec& spec);
+// Input pixel_values, float [batch_size, channels, size, size]; output logits [batch_size, labels].
+void build_vit(GraphBuild& build, const models::VitSpec& spec);
 
 }  // namespace comera::exporting

@@ -27,6 +27,11 @@ void build_model(GraphBuild& build, const models::DecoderSpec& spec, const Expor
   build_decoder(build, spec, options.with_past);
 }
 
+void build_model(GraphBuild& build, const models::VitSpec& spec, const ExportOptions& options) {
+  if (options.with_past) fail_input("[export] --with-past: a vision transformer has no past; only decoders do");
+  build_vit(build, spec);
+}
+
 void build_model(GraphBuild&, const models::DlrmSpec&, const ExportOptions&) {
   fail_input("[export] a model of clicks is not written as ONNX; use --to safetensors");
 }

@@ -146,7 +146,7 @@ void read_refactoring(const OptionValues& values, TrainOptions& options) {
 // Refuses a measure that the task does not have.
 Metric best_by(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("best-by");
-  if (word == "automatic") return task == data::Task::classify ? Metric::accuracy : Metric::loss;
+  if (word == "automatic") return data::names_classes(task) ? Metric::accuracy : Metric::loss;
   if (word == "loss") return Metric::loss;
   const bool spearman = word == "spearman";
   if (spearman ? task != data::Task::regression : !engine::has_accuracy(task))
@@ -168,11 +168,13 @@ Option data_format_option(const char* group) {
 std::vector<Option> data_options() {
   const char* g = "Data";
   std::vector<Option> rows = {
-      choice(g, "task", "classify", {"classify", "regression", "mlm", "clm", "embed", "ctr"},
+      choice(g, "task", "classify", {"classify", "regression", "mlm", "clm", "embed", "ctr", "image"},
              "training objective: labels of texts, numbers of texts, masked tokens, the next token (decoders), "
-             "embeddings (from a teacher), or clicks (dlrm)"),
+             "embeddings (from a teacher), clicks (dlrm), or classes of images (vit)"),
       also(row(g, "data", OptionType::list, "",
-               "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed"),
+               "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed; images: an IDX "
+               "file, or a "
+               "folder with a folder of PNG and JPEG files per class"),
            {"train", "train-data", "train-file", "dataset", "input", "corpus"}),
       also(row(g, "dev", OptionType::list, "", "files to evaluate on"),
            {"validation", "valid", "eval-data", "validation-file", "test", "test-data"}),
@@ -187,6 +189,8 @@ std::vector<Option> data_options() {
           "JSON file that names label, numbers and categories of click data, or criteo (ctr; libFM files need none)"),
       count(g, "min-count", "", 1, "categories that are rarer in the training data share row 0 of their table (ctr)"),
       count(g, "hash-rows", "", 1, "tables of more rows get so many rows, which categories share by hashing (ctr)"),
+      count(g, "crop", "0", 0, "largest shift of training images along each axis, in pixels (image)"),
+      row(g, "flip", OptionType::flag, "", "mirror half of the training images (image)"),
       also(row(g, "tokenizer", OptionType::path, "",
                "tokenizer.json, vocab.txt, a SentencePiece .model, or a folder with one"),
            {"vocab", "vocabulary", "tokenizer-name"}),
@@ -309,8 +313,8 @@ std::vector<Option> run_options() {
 }
 
 data::Task task_of(const OptionValues& values) {
-  for (const data::Task task :
-       {data::Task::mlm, data::Task::clm, data::Task::embed, data::Task::regression, data::Task::ctr})
+  for (const data::Task task : {data::Task::mlm, data::Task::clm, data::Task::embed, data::Task::regression,
+                                data::Task::ctr, data::Task::image})
     if (values.text("task") == data::name_of(task)) return task;
   return data::Task::classify;
 }
@@ -337,6 +341,7 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
   spec.ends = values.flag("document-end");
   if (values.has("schema")) spec.schema = values.text("schema");
   if (values.has("min-count")) spec.min_count = values.integer("min-count");
+  spec.crop = values.integer("crop"), spec.flip = values.flag("flip");
   if (values.has("hash-rows")) spec.hash_rows = values.integer("hash-rows");
   return spec;
 }

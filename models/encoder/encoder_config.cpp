@@ -96,12 +96,6 @@ const char* ending_of(Task task) {
   return task == Task::mlm ? "ForMaskedLM" : "Model";
 }
 
-Json labels_json(const EncoderSpec& spec) {
-  Json names = Json::object();
-  for (std::size_t i = 0; i < spec.labels.size(); ++i) names[std::to_string(i)] = spec.labels[i];
-  return names;
-}
-
 // Same rules as transformers: one output is a regression unless problem_type differs. Without problem_type, the number
 // of outputs decides.
 void read_labels(EncoderSpec& spec, const ConfigReader& reader) {
@@ -159,10 +153,7 @@ std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) 
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = torch_dtype(model);
   if (spec.task == Task::regression) config["problem_type"] = regression, config["num_labels"] = 1;
-  if (data::learns_labels(spec.task)) {
-    config["id2label"] = labels_json(spec);
-    for (std::size_t i = 0; i < spec.labels.size(); ++i) config["label2id"][spec.labels[i]] = i;
-  }
+  if (data::learns_labels(spec.task)) write_labels(config, spec.labels);
   write_forms(config, model);
   return io::json_text(config);
 }

@@ -11,17 +11,18 @@ namespace {
 
 // RoBERTa, RoBERTa-PreLayerNorm and MPNet have the same positions and heads.
 bool like_roberta(const EncoderSpec& spec) {
-  return (spec.pre_norm && !is_modern(spec)) || spec.family == EncoderFamily::roberta ||
+  return (spec.pre_norm && spec.family == EncoderFamily::bert) || spec.family == EncoderFamily::roberta ||
          spec.family == EncoderFamily::mpnet;
 }
 
 const char* prefix_of(const EncoderSpec& spec) {
-  if (spec.pre_norm && !is_modern(spec)) return "roberta_prelayernorm.";
+  if (spec.pre_norm && spec.family == EncoderFamily::bert) return "roberta_prelayernorm.";
   switch (spec.family) {
     case EncoderFamily::roberta: return "roberta.";
     case EncoderFamily::distilbert: return "distilbert.";
     case EncoderFamily::mpnet: return "mpnet.";
     case EncoderFamily::modernbert: return "model.";
+    case EncoderFamily::vit: return "vit.";
     default: return "bert.";
   }
 }
@@ -64,6 +65,18 @@ EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.bare ? "" : pre
   if (spec.family == EncoderFamily::distilbert) name_distilbert();
   if (spec.family == EncoderFamily::mpnet) name_mpnet();
   if (spec.family == EncoderFamily::modernbert) name_modernbert();
+  if (spec.family == EncoderFamily::vit) name_vit();
+}
+
+void EncoderNames::name_vit() {
+  final_norm = root_ + "layernorm";
+  attention = "attention.attention";
+  query = "attention.attention.query";
+  key = "attention.attention.key";
+  value = "attention.attention.value";
+  output_norm = "layernorm_before";
+  middle_norm = "layernorm_after";
+  head_dense.clear();
 }
 
 void EncoderNames::name_modernbert() {
@@ -117,9 +130,9 @@ std::string EncoderNames::layer(std::int64_t index, const char* part) const {
   return fmt::format("{}{}.{}.{}", root_, stack_, index, part);
 }
 
-std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
+std::vector<WeightSite> block_sites(const EncoderSpec& spec) {
   const EncoderNames names(spec);
-  std::vector<WeightSite> sites{{names.word, spec.vocabulary, spec.hidden, true}};
+  std::vector<WeightSite> sites;
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     if (names.qkv) {
       sites.push_back({names.layer(i, names.qkv), 3 * spec.hidden, spec.hidden, false});
@@ -132,6 +145,14 @@ std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
         {names.layer(i, names.up), is_modern(spec) ? 2 * spec.intermediate : spec.intermediate, spec.hidden, false});
     sites.push_back({names.layer(i, names.down), spec.hidden, spec.intermediate, false});
   }
+  return sites;
+}
+
+std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
+  const EncoderNames names(spec);
+  std::vector<WeightSite> sites{{names.word, spec.vocabulary, spec.hidden, true}};
+  const std::vector<WeightSite> blocks = block_sites(spec);
+  sites.insert(sites.end(), blocks.begin(), blocks.end());
   if (spec.task != Task::embed || spec.pooler)
     sites.push_back({spec.task == Task::mlm     ? names.transform
                      : spec.task == Task::embed ? names.pooler
@@ -182,26 +203,36 @@ void check_modern(const EncoderSpec& spec) {
 
 }  // namespace
 
+void check_heads(const EncoderSpec& spec) {
+  if (spec.hidden % spec.heads != 0)
+    fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden,
+               spec.heads);
+}
+
+void check_labels(const EncoderSpec& spec) {
+  if (spec.labels.size() < 2)
+    fail_input("[model] a classifier needs at least two labels, but there is {}; check {}",
+               spec.labels.empty() ? "none" : "only '" + spec.labels[0] + "'",
+               spec.task == Task::image ? "the folders of the classes" : "the column of the label");
+}
+
 void check(const EncoderSpec& spec) {
   check_common(spec);
+  if (spec.task == Task::image) fail_input("[model] an encoder reads text; use --model vit-mini for --task image");
   if (spec.task == Task::ctr) fail_input("[model] an encoder reads text; use --model dlrm-small for --task ctr");
   if (spec.task == Task::clm)
     fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; use --model llama-6m");
   if (spec.pre_norm && spec.family != EncoderFamily::bert && !is_modern(spec))
     fail_input("[model] norms before the branches have the names of RoBERTa-PreLayerNorm, not of another family");
   if (is_modern(spec)) check_modern(spec);
-  if (spec.hidden % spec.heads != 0)
-    fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden,
-               spec.heads);
+  check_heads(spec);
   if (spec.types < 0 || spec.types > 1024)
     fail_input("[model] type_vocab_size is {}; it must lie between 0 and 1024", spec.types);
   if (spec.task == Task::regression && spec.labels.size() != 1)
     fail_input(
         "[model] a regression has one output, but there are {} labels; several numbers of one text are not supported",
         spec.labels.size());
-  if (spec.task == Task::classify && spec.labels.size() < 2)
-    fail_input("[model] a classifier needs at least two labels, but there is {}; check the column of the label",
-               spec.labels.empty() ? "none" : "only '" + spec.labels[0] + "'");
+  if (spec.task == Task::classify) check_labels(spec);
 }
 
 }  // namespace comera::models

@@ -24,8 +24,8 @@ struct StoredNames {
   bool without_transformer = false;  // GPT-2: names without the prefix "transformer."
 };
 
-// Families whose files have other names and keys. RoBERTa-PreLayerNorm is the family bert with `pre_norm`.
-enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert, mpnet, modernbert };
+// Families whose files have other names and keys. vit: the blocks of models/vit. RoBERTa-PreLayerNorm is the family bert with `pre_norm`.
+enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert, mpnet, modernbert, vit };
 
 // What ModernBERT alone has (Warner et al. 2024, arXiv 2412.13663).
 struct ModernBert {
@@ -77,7 +77,7 @@ struct EncoderNames {
   std::string final_norm;     // pre-LN only
   std::string relative_bias;  // MPNet
   std::string pooler;         // of a model without head
-  std::string head_dense, classifier;
+  std::string head_dense, classifier;  // head_dense "": the classifier reads the token itself (ViT)
   std::string head_norm;  // ModernBERT
   std::string transform, transform_norm, decoder_bias;
   std::string decoder;  // a tied copy of the word table
@@ -89,6 +89,7 @@ struct EncoderNames {
   void name_distilbert();
   void name_mpnet();
   void name_modernbert();
+  void name_vit();
 
   std::string root_;
   const char* stack_;  // of the blocks
@@ -100,10 +101,15 @@ constexpr const char* regression_label = "LABEL_0";
 // The same encoder for another task or with other labels. Names follow checkpoints of that kind.
 EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std::string>& labels);
 
+// The linear layers of the blocks.
+std::vector<WeightSite> block_sites(const EncoderSpec& spec);
 // Every weight that --form applies to: all linear layers except the final classifier, and the word table.
 std::vector<WeightSite> weight_sites(const EncoderSpec& spec);
 
 // InputError if sizes are inconsistent: heads that do not divide the width, sizes that are not positive, ...
 void check(const EncoderSpec& spec);
+// Parts of it: the heads divide the width; a classifier has two labels or more.
+void check_heads(const EncoderSpec& spec);
+void check_labels(const EncoderSpec& spec);
 
 }  // namespace comera::models

@@ -100,6 +100,7 @@ step "$comera" export "$work/stories-bits" -o "$work/stories-qdq.onnx" --quantiz
 environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch transformers sentence-transformers \
   sentencepiece peft onnxruntime
 "$python" "$here/with_families.py" "$comera" "$work"
+"$python" "$here/with_vit.py" "$comera" "$work"
 "$python" "$here/with_transformers.py" "$comera" "$checkpoints" "$work"
 "$python" "$here/with_comera_tt.py" "$comera" "$work"
 "$python" "$here/with_peft.py" "$comera" "$checkpoints/stories15M" "$work/stories-bits" "$work"

@@ -125,6 +125,11 @@ TEST_CASE("a step on a device: models of clicks give the step of the reference")
   check_near(small_dlrm(models::Form::dense), 2, {});
 }
 
+TEST_CASE("a step on a device: vision transformers give the step of the reference") {
+  check_near(small_vit(models::Form::tt), 1, {});
+  check_near(small_vit(models::Form::dense, 1), 2, {"block"});
+}
+
 TEST_CASE("a step on a device: micro-batches and recomputation give the step of the reference") {
   const models::EncoderSpec spec = small_encoder(false, models::Task::classify, models::Form::tt);
   check_near(spec, 3, {"cheap"});

@@ -25,8 +25,9 @@ inline void write_weights(const std::string& path, const comera::layers::Model& 
   std::vector<io::TensorToWrite> tensors;
   int number = 0;
   for (const auto& [name, parameter] : by_name) {
-    io::FileShape shape(parameter->shape.sizes().begin(), parameter->shape.sizes().end());
-    if (parameter->transposed_in_file) std::swap(shape[0], shape[1]);
+    const Shape& sizes = parameter->file_shape.dims() > 0 ? parameter->file_shape : parameter->shape;
+    io::FileShape shape(sizes.sizes().begin(), sizes.sizes().end());
+    if (parameter->transposed_in_file && parameter->file_shape.dims() == 0) std::swap(shape[0], shape[1]);
     std::vector<float>& out = values[name];
     for (std::int64_t i = 0; i < parameter->shape.elements(); ++i) {
       const auto place = static_cast<double>(i + 1);

@@ -14,18 +14,7 @@
 #include "models/architecture.h"
 #include "models/forms.h"
 #include "models/presets.h"
-
-template <class AnySpec>
-void apply_small_forms(AnySpec& spec, comera::models::Form form) {
-  using namespace comera;
-  models::FormRules rules;
-  rules.form = form;
-  rules.rank = 3;
-  rules.embedding_rank = 3;
-  rules.order = 2;
-  rules.embedding_order = 3;
-  models::apply_forms(spec, models::weight_sites(spec), rules);
-}
+#include "tests/models/small_vit.h"
 
 inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::Task task, comera::models::Form form,
                                                  std::int64_t hidden = 8, std::int64_t intermediate = 12) {
@@ -203,6 +192,7 @@ inline void add_causal_targets(comera::data::Batch& batch) {
 inline comera::data::Batch small_batch(const comera::models::ModelSpec& model) {
   using namespace comera;
   if (const auto* dlrm = std::get_if<models::DlrmSpec>(&model)) return small_click_batch(*dlrm);
+  if (const auto* vit = std::get_if<models::VitSpec>(&model)) return small_image_batch(*vit);
   const models::Spec& spec = models::common(model);
   data::Batch batch;
   batch.sequences = 3;

@@ -28,3 +28,5 @@ add_test(NAME "recipes: smollm2" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/
 set_tests_properties("recipes: smollm2" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera" SKIP_RETURN_CODE 77)
 add_test(NAME "recipes: dlrm" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/dlrm.sh)
 set_tests_properties("recipes: dlrm" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
+add_test(NAME "recipes: vision" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/vision.sh)
+set_tests_properties("recipes: vision" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")

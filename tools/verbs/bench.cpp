@@ -114,7 +114,7 @@ std::vector<Option> bench_options() {
            .default_text = "classify",
            .group = "Work",
            .help = "head and loss",
-           .choices = {"classify", "mlm", "clm", "ctr"}},
+           .choices = {"classify", "mlm", "clm", "ctr", "image"}},
           {.name = "batch",
            .type = OptionType::integer,
            .default_text = "32",

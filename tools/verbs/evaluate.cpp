@@ -8,6 +8,7 @@
 #include "tools/against.h"
 #include "tools/choices.h"
 #include "tools/clicks.h"
+#include "tools/images.h"
 #include "tools/sentences.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
@@ -36,9 +37,9 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   const std::vector<std::string>& labels = models::common(stored.spec).labels;
   const data::Task task = models::common(stored.spec).task;
   const std::shared_ptr<const data::Dataset> data =
-      stored.features
-          ? click_data(values, stored)
-          : data::Dataset::open(reading_spec(values, stored, values.list("data")), stored.tokenizer, labels);
+      stored.features ? click_data(values, stored)
+      : stored.frame  ? image_data(values, stored)
+                     : data::Dataset::open(reading_spec(values, stored, values.list("data")), stored.tokenizer, labels);
   std::string predictions = prediction_head(task);
   const bool wanted = values.has("predictions");
   const auto each = [&](const engine::Prediction& prediction) {
@@ -64,7 +65,7 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
   print_out(report::render_for_stdout(report::summary_table(evaluation)));
   if (evaluation.task == data::Task::ctr)
     print_out(fmt::format("\n{}", report::render_for_stdout(report::calibration_table(evaluation))));
-  if (evaluation.task != data::Task::classify) return;
+  if (!data::names_classes(evaluation.task)) return;
   constexpr std::size_t readable = 12;  // most columns of a confusion table that fit a terminal
   if (evaluation.labels.size() <= readable)
     print_out(fmt::format("\n{}", report::render_for_stdout(report::confusion_table(evaluation))));

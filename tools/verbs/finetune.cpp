@@ -9,6 +9,7 @@
 #include "lib/io/tt_format.h"
 #include "models/model_options.h"
 #include "tools/fitting.h"
+#include "tools/images.h"
 #include "tools/regression.h"
 #include "tools/stored_model.h"
 #include "tools/teaching.h"
@@ -81,8 +82,17 @@ data::Task task_for(const OptionValues& values, const models::ModelSpec& stored)
   const bool unlabelled =
       values.given("unlabelled") ? values.flag("unlabelled") : values.has("teacher") && !values.given("label");
   const bool labels = !unlabelled && (values.given("label") || data::learns_labels(model.task));
-  if (!labels || model.task == data::Task::regression || recipe_to_resume(values)) return model.task;
+  if (!labels || model.task == data::Task::regression || model.task == data::Task::image || recipe_to_resume(values))
+    return model.task;
   return task_of_labels(values, model.labels);
+}
+
+// Texts have at most the model's positions, images always.
+void settle_tokens(OptionValues& values, const models::ModelSpec& stored) {
+  if (std::holds_alternative<models::VitSpec>(stored))
+    settle_image_tokens(values, std::get<models::VitSpec>(stored));
+  else
+    settle_length(values, stored);
 }
 
 // Fills in defaults from the model and the given options.
@@ -103,10 +113,11 @@ void settle(OptionValues& values) {
         "labels, name their column "
         "with --label",
         folder);
-  settle_length(values, stored);
+  settle_tokens(values, stored);
   const bool target = values.has("target-ratio") || values.has("target-size") || values.has("target-fraction");
   if (!values.given("adapt-ranks")) values.set("adapt-ranks", target ? "true" : "false", OptionSource::fallback);
-  if (!values.given("unlabelled") && values.has("teacher") && !values.given("label"))
+  const bool images = train::task_of(values) == data::Task::image;  // they have labels always
+  if (!values.given("unlabelled") && values.has("teacher") && !values.given("label") && !images)
     values.set("unlabelled", "true", OptionSource::fallback);
 }
 
@@ -123,7 +134,7 @@ models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::st
   const data::Task task = train::task_of(values);
   const models::Spec& stored = models::common(spec);
   fresh = stored.task != task || values.flag("new-head") || !knows(stored, labels);
-  if (fresh && task == data::Task::classify && labels.empty())
+  if (fresh && data::names_classes(task) && labels.empty())
     fail_input("[finetune] {}: has no head for labels, and the data has none to make one from; leave out --unlabelled",
                values.text("model"));
   if (fresh) spec = models::with_head(spec, task, labels);
@@ -211,14 +222,17 @@ RunSetup set_up(OptionValues& values) {
   setup.source = values.text("model");
   const models::ModelSpec stored = models::spec_from_folder(setup.source);
   const std::vector<std::string>& known = models::common(stored).labels;
+  const bool images = setup.options.task == data::Task::image;
+  if (images && values.flag("unlabelled"))
+    fail_input("[finetune] --unlabelled: every image has the class of its folder or file; leave it out");
   const bool classes = values.flag("unlabelled") && setup.options.task == data::Task::classify;
   open_data(values, setup, setup.source, classes ? known : std::vector<std::string>{});
   bool fresh = false;
   setup.spec = spec_for(values, setup.data->labels(), fresh);
   // Keep the model's label order if the model keeps its head.
-  if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known)
+  if (!fresh && data::names_classes(setup.options.task) && setup.data->labels() != known)
     open_data(values, setup, setup.source, known);
-  check_lengths(values, setup.spec, *setup.tokenizer);
+  if (!images) check_lengths(values, setup.spec, *setup.tokenizer);
   open_student(values, setup, fresh);
   setup.start = [spec = setup.spec, folder = setup.source, adapter = adapter_of(values), fresh,
                  scores = setup.scores](engine::Weights& weights) {
@@ -235,7 +249,7 @@ RunSetup set_up(OptionValues& values) {
 std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& setup) {
   const std::string& folder = values.text("model");
   std::vector<std::string> known = models::common(models::spec_from_folder(folder)).labels;
-  if (setup.options.task != data::Task::classify || values.flag("unlabelled")) return known;
+  if (!data::names_classes(setup.options.task) || values.flag("unlabelled")) return known;
   if (values.has("data")) {
     open_data(values, setup, folder, {});
     return setup.data->labels();
@@ -249,8 +263,10 @@ RunSetup set_up_dry(OptionValues& values) {
   setup.options = train::train_options(values);
   bool fresh = false;
   setup.spec = spec_for(values, planned_labels(values, setup), fresh);
-  if (!setup.tokenizer) setup.tokenizer = open_tokenizer(values, values.text("model"));
-  check_lengths(values, setup.spec, *setup.tokenizer);
+  if (setup.options.task != data::Task::image) {
+    if (!setup.tokenizer) setup.tokenizer = open_tokenizer(values, values.text("model"));
+    check_lengths(values, setup.spec, *setup.tokenizer);
+  }
   open_student(values, setup, fresh);
   add_teacher(values, setup);
   if (!values.given("seq")) setup.assumed.emplace_back("seq", values.canonical("seq"));

@@ -5,6 +5,7 @@
 #include "lib/engine/evaluate.h"
 #include "tools/clicks.h"
 #include "tools/generation.h"
+#include "tools/images.h"
 #include "tools/input_texts.h"
 #include "tools/sentences.h"
 #include "tools/stored_model.h"
@@ -73,7 +74,8 @@ OptionTable predict_table() {
   OptionTable table("predict",
                     "label, score or embed lines of standard input (one text each, or two with a tab between) or rows "
                     "of files, or continue their text (decoders); an empty line has an empty answer; models of clicks "
-                    "print the probability of a click for each row");
+                    "print the probability of a click for each row, models of images the class of each image (a path "
+                    "per line, or --data)");
   table.positional({.name = "MODEL", .help = "a run folder, a model folder, or a GGUF file"})
       .add(line_options())
       .add({adapter_option()})
@@ -102,6 +104,10 @@ int run_predict(const OptionValues& given) {
   if (stored.features) {
     if (values.has("npy")) fail_input("[predict] --npy: a model of clicks has no embeddings of texts");
     return predict_clicks(values, stored);
+  }
+  if (stored.frame) {
+    if (values.has("npy")) fail_input("[predict] --npy: a model of images has no embeddings of texts");
+    return predict_images(values, stored);
   }
   const bool decoder = std::holds_alternative<models::DecoderSpec>(stored.spec);
   if (!decoder && models::common(stored.spec).task == data::Task::embed) return embed_lines(values, stored);

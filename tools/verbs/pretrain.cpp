@@ -5,6 +5,7 @@
 #include "models/model_options.h"
 #include "models/presets.h"
 #include "tools/clicks.h"
+#include "tools/images.h"
 #include "tools/regression.h"
 #include "tools/training.h"
 #include "tools/verbs.h"
@@ -65,6 +66,7 @@ OptionTable pretrain_table() {
       "premise,hypothesis "
       "--tokenizer vocab.txt --steps 2000 --batch 32 -o run");
   table.example("comera pretrain --model dlrm-small --schema criteo --data train.tsv --steps 1000 --batch 1024 -o run");
+  table.example("comera pretrain --model vit-mini --data train-images-idx3-ubyte.gz --epochs 3 -o run");
   return table.example("comera pretrain --resume run")
       .example("comera pretrain --model mnli-6enc --batch 32 --seq 128 --dry-run");
 }
@@ -72,10 +74,11 @@ OptionTable pretrain_table() {
 int run_pretrain(const OptionValues& given) {
   OptionValues values = given;
   settle_clicks(values);
+  settle_images(values);
   settle_rate(values);
   if (values.text("task") == "embed")
     fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");
-  if (!values.given("task") && !learns_clicks(values) && !recipe_to_resume(values))
+  if (!values.given("task") && !learns_clicks(values) && !learns_images(values) && !recipe_to_resume(values))
     values.set("task", data::name_of(task_without_word(values)), OptionSource::fallback);
   if (values.flag("dry-run")) {
     RunSetup setup = setup_without_data(values, settle_rate);

@@ -231,6 +231,8 @@ class Model {
 
 std::shared_ptr<const data::Tokenizer> tokenizer_for(const ComparisonText& text, const std::string& folder,
                                                      const models::ModelSpec& spec) {
+  if (std::holds_alternative<models::VitSpec>(spec))
+    fail_input("[compare] {}: reads images; compare answers by `comera evaluate` on images", folder);
   auto tokenizer = data::load_tokenizer(text.tokenizer.empty() ? folder : text.tokenizer);
   if (tokenizer->vocab_size() > models::common(spec).vocabulary)
     fail_input(

@@ -55,6 +55,8 @@ struct Parameter {
   bool linear = false;  // the weight of a dense linear layer
   // Linear weights are [in x out] in memory and, but for Conv1D, [out x in] in files.
   bool transposed_in_file = false;
+  // The sizes in files, where they are others: the same numbers in the order that files have.
+  Shape file_shape = {};
   Place place = Place::other;  // of a dense linear weight
   bool decoder = false;        // a table that products alone read: a decoder of words that is tied to no other table
   bool fixed = false;          // it is never trained, and no layer computes its gradient

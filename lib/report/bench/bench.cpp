@@ -17,7 +17,7 @@ namespace {
 data::Batch random_batch(const layers::Model& model, data::Task task, std::int64_t vocabulary, std::int64_t labels,
                          const BenchOptions& options) {
   data::Batch batch = model.planning_batch(options.batch, options.length, 0.15);
-  if (task == data::Task::ctr) return batch;
+  if (task == data::Task::ctr || task == data::Task::image) return batch;
   std::uint64_t state = options.seed;
   const auto first = std::min<std::int64_t>(vocabulary - 1, 1000);  // after the special tokens of common vocabularies
   for (std::int32_t& id : batch["input_ids"].as<std::int32_t>())

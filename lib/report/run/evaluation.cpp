@@ -117,7 +117,7 @@ Json to_json(const EvaluationReport& evaluation) {
   json["examples"] = evaluation.result.counted;
   for (const auto& [name, value] : metrics_of(evaluation)) json[name] = to_json(Cell(value));
   if (evaluation.task == data::Task::ctr) json["calibration_curve"] = to_json(calibration_table(evaluation));
-  if (evaluation.task != data::Task::classify) return json;
+  if (!data::names_classes(evaluation.task)) return json;
   json["labels"] = evaluation.labels;
   json["confusion"] = evaluation.result.confusion;
   return json;

@@ -6,7 +6,7 @@
 #   - commands in `elsewhere` are left out, because a test of their own runs them.
 . "$(dirname "$0")/../expect.sh"
 root=$(cd "$tests/.." && pwd)
-pages=(README.md docs/training.md docs/compression.md docs/export.md docs/formats.md docs/clicks.md)
+pages=(README.md docs/training.md docs/compression.md docs/export.md docs/formats.md docs/clicks.md docs/images.md)
 
 shortened=(-e 's/--(steps) [0-9]+/--\1 6/' -e 's/--(late-after|save-every|eval-every) [0-9]+/--\1 3/'
   -e 's/--(vocab-size) [0-9]+/--\1 300/' -e 's/--(max-tokens) [0-9]+/--\1 4/')
@@ -37,6 +37,27 @@ make_world() {
   tail -n +2 rows.tsv | cut -f 2 >text.txt
   paste <(head -n 30 text.txt) <(tail -n 30 text.txt) |
     awk 'BEGIN { print "sentence1\tsentence2\tscore" } { print $0 "\t" NR % 5 }' >pairs.tsv
+  python3 - <<'IMAGES'
+import pathlib, struct, zlib
+
+def chunk(name, content):
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+for part, count in (("train", 64), ("test", 20)):
+    images = b"".join(bytes((x * (i % 3 + 1) * 9 + y) % 256 for y in range(28) for x in range(28)) for i in range(count))
+    pathlib.Path(f"{part}-images-idx3-ubyte.gz").write_bytes(
+        b"\0\0\x08\x03" + struct.pack(">3I", count, 28, 28) + images)
+    pathlib.Path(f"{part}-labels-idx1-ubyte.gz").write_bytes(
+        b"\0\0\x08\x01" + struct.pack(">I", count) + bytes(i % 3 for i in range(count)))
+for shade in (40, 200):
+    folder = pathlib.Path("pictures", f"shade{shade}")
+    folder.mkdir(parents=True)
+    for i in range(4):
+        lines = (b"\0" + bytes([shade + i] * 8)) * 8
+        folder.joinpath(f"{i}.png").write_bytes(
+            b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b""))
+IMAGES
   echo '{"label": "click", "dense": ["price"], "categories": ["user", "item"]}' >schema.json
   awk 'BEGIN { print "click,price,user,item"; srand(2)
     for (i = 0; i < 400; ++i) print (rand() < .3) "," int(rand() * 50) ",u" int(rand() * 60) ",i" int(rand() * 40) }' >clicks.csv

@@ -1,0 +1,89 @@
+#include "lib/data/images/image.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/core/error.h"
+
+namespace comera::data {
+namespace {
+
+std::uint8_t rounded(double value) { return static_cast<std::uint8_t>(std::clamp(std::lround(value), 0L, 255L)); }
+
+// The pixels of the source that one pixel reads.
+struct Window {
+  std::int64_t first = 0;
+  std::vector<double> weights;  // their sum is 1
+};
+
+std::vector<Window> windows_of(std::int64_t from, std::int64_t to) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to), reach = std::max(scale, 1.0);
+  std::vector<Window> windows(static_cast<std::size_t>(to));
+  for (std::int64_t i = 0; i < to; ++i) {
+    Window& window = windows[static_cast<std::size_t>(i)];
+    const double centre = (static_cast<double>(i) + 0.5) * scale;
+    window.first = std::max<std::int64_t>(0, static_cast<std::int64_t>(centre - reach + 0.5));
+    const std::int64_t end = std::min(from, static_cast<std::int64_t>(centre + reach + 0.5));
+    double sum = 0;
+    for (std::int64_t k = window.first; k < end; ++k) {
+      const double distance = std::abs(static_cast<double>(k) + 0.5 - centre) / reach;
+      window.weights.push_back(std::max(0.0, 1 - distance));
+      sum += window.weights.back();
+    }
+    for (double& weight : window.weights) weight /= sum;
+  }
+  return windows;
+}
+
+// Resizes the middle axis of [outer, from, inner].
+std::vector<std::uint8_t> along(const std::vector<std::uint8_t>& source, std::int64_t outer, std::int64_t from,
+                                std::int64_t to, std::int64_t inner) {
+  const std::vector<Window> windows = windows_of(from, to);
+  std::vector<std::uint8_t> result(static_cast<std::size_t>(outer * to * inner));
+  std::vector<double> sums(static_cast<std::size_t>(inner));
+  for (std::int64_t o = 0; o < outer; ++o)
+    for (std::int64_t i = 0; i < to; ++i) {
+      const Window& window = windows[static_cast<std::size_t>(i)];
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (std::size_t k = 0; k < window.weights.size(); ++k) {
+        const std::uint8_t* row = source.data() + (o * from + window.first + static_cast<std::int64_t>(k)) * inner;
+        for (std::size_t n = 0; n < sums.size(); ++n) sums[n] += window.weights[k] * row[n];
+      }
+      std::transform(sums.begin(), sums.end(), result.begin() + (o * to + i) * inner, rounded);
+    }
+  return result;
+}
+
+}  // namespace
+
+Image with_channels(Image image, std::int64_t channels) {
+  if (image.channels == channels) return image;
+  const std::int64_t count = image.width * image.height;
+  Image result{image.width, image.height, channels,
+               std::vector<std::uint8_t>(static_cast<std::size_t>(count * channels))};
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (channels == 1) {
+      const std::uint8_t* from = image.pixels.data() + 3 * i;
+      result.pixels[static_cast<std::size_t>(i)] = rounded(0.299 * from[0] + 0.587 * from[1] + 0.114 * from[2]);
+    } else {
+      std::fill_n(result.pixels.begin() + 3 * i, 3, image.pixels[static_cast<std::size_t>(i)]);
+    }
+  }
+  return result;
+}
+
+Image resized(Image image, std::int64_t width, std::int64_t height) {
+  COMERA_CHECK(image.width > 0 && image.height > 0 && width > 0 && height > 0);
+  if (image.width != width) {
+    image.pixels = along(image.pixels, image.height, image.width, width, image.channels);
+    image.width = width;
+  }
+  if (image.height != height) {
+    image.pixels = along(image.pixels, 1, image.height, height, image.width * image.channels);
+    image.height = height;
+  }
+  return image;
+}
+
+}  // namespace comera::data

@@ -1,0 +1,32 @@
+// The form that a model wants its images in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/core/files/folder.h"
+#include "lib/data/batch.h"
+
+namespace comera::data {
+
+struct ImageFrame {
+  std::int64_t size = 0, channels = 0;  // S x S pixels
+  std::int64_t tokens = 0;              // T, the positions that the model makes of an image
+  // Of the numbers 0 to 1, per channel: x = (number - mean) / deviation.
+  std::vector<double> mean, deviation;
+};
+
+// The mean and deviation that Hugging Face's ViTImageProcessor has, .5 each.
+ImageFrame image_frame(std::int64_t size, std::int64_t channels, std::int64_t tokens);
+
+// preprocessor_config.json of transformers. Reading takes mean and deviation from the folder's file, if it has one;
+// other steps than resizing, dividing by 255 and normalising are input errors, and so is another size.
+constexpr const char* image_frame_file = "preprocessor_config.json";
+void save_image_frame(const ImageFrame& frame, const Folder& folder);
+void read_image_frame(const std::string& folder, ImageFrame& frame);
+
+// Adds tensors for B images: pixel_values f32 [B, channels, S, S], labels i32 [B], lengths i32 [B] (all T), samples
+// i64 [B]. The contents of the first and last two are unspecified.
+void shape_image_batch(const ImageFrame& frame, std::int64_t images, Batch& batch);
+
+}  // namespace comera::data
