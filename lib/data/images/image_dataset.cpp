@@ -73,7 +73,7 @@ void ImageDataset::read_paths() {
     if (is_folder(path) && !spec_.label.empty()) {
       read_classes(path);
     } else if (is_folder(path)) {
-      read_pictures(path);
+      read_pictures(path, 1);
     } else if (is_idx(path)) {
       bool took_next = false;
       read_images(path, i + 1 < paths.size() ? &paths[i + 1] : nullptr, took_next);
@@ -141,12 +141,11 @@ void ImageDataset::read_classes(const std::string& folder) {
   if (!any) fail_input("[data] {}: has no folders; one per class is wanted, with its PNG and JPEG files", folder);
 }
 
-void ImageDataset::read_pictures(const std::string& folder) {
-  if (std::count(folder.begin(), folder.end(), '/') > 256 + deepest)
-    fail_input("[data] {}: lies too deep in folders", folder);
+void ImageDataset::read_pictures(const std::string& folder, int depth) {
+  if (depth > deepest) fail_input("[data] {}: lies more than {} folders deep", folder, deepest);
   for (const std::string& name : entries_of(folder)) {
     const std::string path = join_path(folder, name);
-    is_folder(path) ? read_pictures(path) : add_picture(path, -1);
+    is_folder(path) ? read_pictures(path, depth + 1) : add_picture(path, -1);
   }
 }
 

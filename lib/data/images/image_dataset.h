@@ -48,7 +48,7 @@ class ImageDataset final : public Dataset {
   void read_images(const std::string& path, const std::string* next, bool& took_next);
   void read_labels(const std::string& path, std::size_t first_row, std::int64_t images);
   void read_classes(const std::string& folder);
-  void read_pictures(const std::string& folder);
+  void read_pictures(const std::string& folder, int depth);
   void add_picture(const std::string& path, std::int32_t label);
   std::int32_t label_index(const std::string& name, const std::string& path);
   void settle_labels();
