@@ -89,7 +89,8 @@ class TextDataset;
 class Dataset {
  public:
   // Text. `labels`: those of the training data or the model, in order. Empty: collected from these files and sorted, as
-  // numbers if all of them are integers, else by their bytes. Clicks: ClickDataset::open(). Images: ImageDataset::open().
+  // numbers if all of them are integers, else by their bytes. Clicks: ClickDataset::open(). Images:
+  // ImageDataset::open().
   static std::shared_ptr<const TextDataset> open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
                                                  std::vector<std::string> labels = {});
   // Rows in memory: texts[i] is one or two strings. For `predict` and tests.

@@ -24,7 +24,8 @@ struct StoredNames {
   bool without_transformer = false;  // GPT-2: names without the prefix "transformer."
 };
 
-// Families whose files have other names and keys. vit: the blocks of models/vit. RoBERTa-PreLayerNorm is the family bert with `pre_norm`.
+// Families whose files have other names and keys. vit: the blocks of models/vit. RoBERTa-PreLayerNorm is the family
+// bert with `pre_norm`.
 enum class EncoderFamily : std::uint8_t { bert, roberta, distilbert, mpnet, modernbert, vit };
 
 // What ModernBERT alone has (Warner et al. 2024, arXiv 2412.13663).
@@ -74,11 +75,11 @@ struct EncoderNames {
   const std::string& prefix() const { return root_; }  // prefix of the family, "" if bare
 
   std::string word, position, type, embedding_norm;
-  std::string final_norm;     // pre-LN only
-  std::string relative_bias;  // MPNet
-  std::string pooler;         // of a model without head
+  std::string final_norm;              // pre-LN only
+  std::string relative_bias;           // MPNet
+  std::string pooler;                  // of a model without head
   std::string head_dense, classifier;  // head_dense "": the classifier reads the token itself (ViT)
-  std::string head_norm;  // ModernBERT
+  std::string head_norm;               // ModernBERT
   std::string transform, transform_norm, decoder_bias;
   std::string decoder;  // a tied copy of the word table
   const char *query, *key, *value, *attention_output, *up, *down, *middle_norm, *output_norm;

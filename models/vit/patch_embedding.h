@@ -30,8 +30,8 @@ class PatchEmbedding {
   std::int64_t hidden_, side_, patch_, channels_, tokens_;  // side_: patches along an edge
   LinearSet projection_;
   layers::Parameter *class_token_, *positions_;
-  std::vector<std::byte> numbers_;                                            // [B * patches, channels * P * P]
-  std::vector<std::int32_t> position_ids_, class_ids_, class_ends_, rows_;  // rows_: of each patch in [B*T]
+  std::vector<std::byte> numbers_;                                                // [B * patches, channels * P * P]
+  std::vector<std::int32_t> position_ids_, class_ids_, class_ends_, rows_;        // rows_: of each patch in [B*T]
   Tensor patches_, position_tensor_, class_tensor_, class_offsets_, row_tensor_;  // inputs
 };
 
