@@ -62,31 +62,36 @@ void DeviceSteps::upload(const std::byte* from, std::size_t bytes) {
   if (bytes > 0) check(machine_.backend->memory.upload(context(), place(place_), from, bytes), "sending a batch");
 }
 
-// Only the first run reads the driver's free memory, because that call takes as long as some kernels.
 void DeviceSteps::run(const Key& key, plan::Inputs& inputs, const Body& body) {
   staged_.resize(std::max(staged_.size(), inputs.bytes()));
   inputs.copy(staged_.data());
   upload(staged_.data(), inputs.bytes());
   inputs.bind_to_copy(place(place_));
-  run_.insert(key).second ? count_modules(body) : body();
+  if (!run_first(key, body)) body();
+}
+
+// Only the first run reads the driver's free memory, because that call takes as long as some kernels.
+bool DeviceSteps::run_first(const Key& key, const Body& body) {
+  if (!run_.insert(key).second) return false;
+  count_modules(body);
+  return true;
 }
 
 void* DeviceSteps::record(const Body& body) {
   const kernels::Device& device = machine_.backend->device;
   void* graph = nullptr;
+  const std::size_t before = free_on(device);
   check(device.begin_graph(context()), "recording a step");
   try {
-    count_modules(body);
+    body();
   } catch (...) {
     if (device.end_graph(context(), &graph, nullptr) == kernels::Status::ok) device.release_graph(graph);
     throw;
   }
-  const std::size_t recorded = free_on(device);
   std::size_t calls = 0;
   check(device.end_graph(context(), &graph, &calls), "recording a step");
   graph_calls_ = std::max(graph_calls_, calls);
-  const std::size_t made = free_on(device);
-  driver_memory_.graphs += recorded - std::min(recorded, made);
+  driver_memory_.graphs += before - std::min(before, free_on(device));
   return graph;
 }
 
@@ -116,10 +121,11 @@ void DeviceSteps::launch(const Key& key, plan::Inputs& inputs, const Body& body)
   std::byte* const slot = next_slot();
   inputs.copy(slot);
   send(slot, inputs.bytes());
-  const auto [found, fresh] = graphs_.try_emplace({key, place_}, nullptr);
-  if (fresh) {
+  auto found = graphs_.find({key, place_});
+  if (found == graphs_.end()) {
     inputs.bind_to_copy(place(place_));
-    found->second = record(body);
+    if (run_first(key, body)) return;
+    found = graphs_.emplace(std::pair(key, place_), record(body)).first;
   }
   check(machine_.backend->device.launch_graph(context(), found->second), "launching a step");
 }

@@ -1,7 +1,8 @@
-// Runs steps on a device with its own queue. Inputs are copied there once per step from pinned memory. The calls of a
-// walk are recorded once per batch shape in a graph, which is launched in later steps. The host waits for the device
-// only when it reads the step's results. The inputs of the next step can be sent while a step runs: there are two input
-// buffers on the device and a graph for each, so the running step does not read the buffer that is written.
+// Runs steps on a device with its own queue. Inputs are copied there once per step from pinned memory. The first step
+// of a batch shape runs call by call; the calls of the second one are recorded in a graph, which is launched from then
+// on. The host waits for the device only when it reads the step's results. The inputs of the next step can be sent
+// while a step runs: there are two input buffers on the device and a graph for each, so the running step does not read
+// the buffer that is written.
 #pragma once
 
 #include <functional>
@@ -46,7 +47,8 @@ class DeviceSteps {
   using Body = std::function<void()>;
   using Key = std::pair<const plan::Plan*, bool>;
   void run(const Key& key, plan::Inputs& inputs, const Body& body);  // call by call
-  // As the graph of `key`. Only the first launch with an input buffer binds and walks, to record the graph.
+  // The first launch of a key runs call by call: the driver then loads kernels and libraries make their handles, which
+  // a recording must not do. The second one records a graph and launches it, once per input buffer; later ones launch.
   void launch(const Key& key, plan::Inputs& inputs, const Body& body);
   // Calls f and counts the device memory that the driver takes meanwhile, for kernels that are called for the first
   // time. f must not keep device memory of its own.
@@ -75,6 +77,7 @@ class DeviceSteps {
   std::byte* ahead_slot() const { return pinned_.data() + (slots + ahead_.slot) * input_bytes_; }
   void upload(const std::byte* from, std::size_t bytes);
   void send(const std::byte* pinned, std::size_t bytes);
+  bool run_first(const Key& key, const Body& body);  // false, without a run, if the key has run before
   void* record(const Body& body);
 
   // Inputs that were sent ahead: their size, and their slot of two in pinned memory. The other slot may be written

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "kernels/cuda/common/shared_limits.h"
 #include "kernels/types.h"
 
 #ifdef __CUDACC__
@@ -47,6 +48,11 @@ Status check_launch();
 Status raise_shared_limit(const void* kernel, std::size_t bytes);
 std::size_t shared_limit();  // largest shared memory of a block on the current device, in bytes
 
+inline Status allow_shared(const void* kernel, const Launch& where) {
+  return where.shared_bytes <= SharedLimits::of_every_kernel ? Status::ok
+                                                             : raise_shared_limit(kernel, where.shared_bytes);
+}
+
 // Parameter<T>: a kernel's `const T __grid_constant__ name` in the type of the kernel.
 #ifdef __CUDACC__
 template <class T>
@@ -62,10 +68,8 @@ template <class... Parameters, class... Arguments>
 Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...),
               const Arguments&... arguments) {
   if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return Status::ok;
-  if (where.shared_bytes > 48 * 1024) {
-    const Status status = raise_shared_limit(reinterpret_cast<const void*>(kernel), where.shared_bytes);
-    if (status != Status::ok) return status;
-  }
+  if (const Status ready = allow_shared(reinterpret_cast<const void*>(kernel), where); ready != Status::ok)
+    return ready;
   kernel<<<where.grid, where.block, where.shared_bytes, static_cast<cudaStream_t>(context.stream)>>>(
       static_cast<Parameters>(arguments)...);
   return check_launch();
@@ -83,8 +87,11 @@ template <class... Parameters, class... Arguments>
 Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...),
               const Arguments&... arguments) {
   if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return Status::ok;
-  emulator::load(reinterpret_cast<const void*>(kernel));
+  const void* const name = reinterpret_cast<const void*>(kernel);
+  if (const Status ready = allow_shared(name, where); ready != Status::ok) return ready;
+  if (const Status ready = emulator::load(name); ready != Status::ok) return ready;
   return emulator::enqueue(context, [=] {
+    emulator::check_shared(name, where.shared_bytes);
     auto body = [&] { kernel(static_cast<Parameters>(arguments)...); };
     emulator::run_grid(
         where.grid, where.block, where.shared_bytes, [](void* data) { (*static_cast<decltype(body)*>(data))(); },

@@ -60,7 +60,7 @@ Status gemm(const Context& context, const Gemm& g, void* workspace) {
     return Status::unsupported_shape;  // the library may lack an algorithm for a valid shape
   if (g.eight_bits() && (!g.transpose_b || g.transpose_a || g.n % 16 != 0 || g.k % 16 != 0 || g.batch != 1))
     return Status::unsupported_shape;
-  emulator::load(reinterpret_cast<const void*>(multiply));
+  if (const Status ready = emulator::load(reinterpret_cast<const void*>(multiply)); ready != Status::ok) return ready;
   return emulator::enqueue(context, [g, workspace, tf32 = context.tf32] {
     if (const std::size_t bytes = workspace_of(g); bytes > 0) {
       auto* words = static_cast<unsigned*>(workspace);

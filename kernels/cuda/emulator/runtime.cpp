@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/common/shared_limits.h"
 #include "kernels/cuda/emulator/queue.h"
 #include "kernels/cuda/emulator/threads.h"
 #include "kernels/host_copy.h"
@@ -27,7 +28,9 @@ std::map<void*, std::size_t> slabs;  // represents GPU memory; inaccessible whil
 int running = 0;
 Graph* capture = nullptr;
 std::size_t live_graphs = 0;
-std::set<const void*> loaded;                                  // kernels
+std::set<const void*> loaded;                      // kernels
+std::map<const void*, std::size_t> shared_limits;  // of kernels that were given one
+int times_raised = 0;
 constexpr std::size_t graph_bytes = 4096, kernel_bytes = 512;  // GPU memory per graph and per kernel
 
 void protect(int how) {
@@ -51,13 +54,24 @@ Status enqueue(const Context&, Work work) {
   return Status::ok;
 }
 
-void load(const void* kernel) { loaded.insert(kernel); }
+Status load(const void* kernel) {
+  if (!loaded.insert(kernel).second || !capture) return Status::ok;
+  loaded.erase(kernel);
+  return Status::failed;
+}
 void unload_all() { loaded.clear(); }
+
+void check_shared(const void* kernel, std::size_t bytes) {
+  const auto limit = shared_limits.find(kernel);
+  if (bytes > (limit == shared_limits.end() ? SharedLimits::of_every_kernel : limit->second)) std::abort();
+}
+int raised_limits() { return times_raised; }
 
 namespace {
 
+// Memory, and questions about it, are refused during a capture.
 void* allocate(std::size_t bytes) {
-  if (bytes == 0) return nullptr;
+  if (bytes == 0 || capture) return nullptr;
   void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return nullptr;
   slabs[data] = bytes;
@@ -95,6 +109,7 @@ void* allocate_pinned(std::size_t bytes) { return std::malloc(bytes); }
 void release_pinned(void* data) { std::free(data); }
 Status wait(const Context&) { return capture ? Status::failed : Status::ok; }
 Status free_bytes(std::size_t* free_bytes, std::size_t* total) {
+  if (capture) return Status::failed;
   *free_bytes = *total = std::size_t{1} << 30;
   std::size_t used = live_graphs * graph_bytes + loaded.size() * kernel_bytes;
   for (const auto& [data, bytes] : slabs) used += bytes;
@@ -153,6 +168,15 @@ void release_graph(void* graph) {
 }  // namespace emulator
 
 std::size_t shared_limit() { return emulator::shared_limit(); }
+
+Status raise_shared_limit(const void* kernel, std::size_t bytes) {
+  static SharedLimits limits;
+  return limits.raise(0, kernel, bytes, shared_limit, [&](std::size_t limit) {
+    emulator::shared_limits[kernel] = limit;
+    ++emulator::times_raised;
+    return Status::ok;
+  });
+}
 
 Status copy_beside(const Context& context, const HostCopy& a) {
   return emulator::enqueue(context, [=] {

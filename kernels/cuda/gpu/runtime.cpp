@@ -3,8 +3,10 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdio>
 
+#include "kernels/cuda/common/shared_limits.h"
 #include "kernels/cuda/gpu/energy.h"
 #include "kernels/cuda/gpu/errors.h"
 #include "kernels/host_copy.h"
@@ -104,8 +106,8 @@ const CopyQueue& queue_of(CopyTo direction) {
   return direction == CopyTo::host ? to_host : to_device;
 }
 
-// Relaxed mode: the first call of a kernel may load it, and the first call of cuBLASLt may allocate memory. The other
-// modes forbid both during a capture.
+// Relaxed mode: other threads may allocate memory meanwhile. The calls of the recording itself have run once before, so
+// they load no kernel and make no handle here (lib/engine/device_steps.h).
 Status begin_graph(const Context& context) {
   return status_of(cudaStreamBeginCapture(stream_of(context), cudaStreamCaptureModeRelaxed));
 }
@@ -134,7 +136,18 @@ void release_graph(void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec
 Status check_launch() { return status_of(cudaGetLastError()); }
 
 Status raise_shared_limit(const void* kernel, std::size_t bytes) {
-  return status_of(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  static SharedLimits limits;
+  int device = 0;
+  if (!ok(cudaGetDevice(&device))) return Status::failed;
+  const auto most = [&] {
+    cudaFuncAttributes attributes{};
+    const std::size_t fixed = ok(cudaFuncGetAttributes(&attributes, kernel)) ? attributes.sharedSizeBytes : 0;
+    return shared_limit() - std::min(shared_limit(), fixed);
+  };
+  return limits.raise(device, kernel, bytes, most, [&](std::size_t limit) {
+    return status_of(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit)));
+  });
 }
 
 std::size_t shared_limit() {

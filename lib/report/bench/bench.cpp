@@ -181,7 +181,11 @@ StepParts time_step_parts(engine::Engine& engine, data::Task task, std::int64_t 
   engine.plan_training(two[0]);
   engine.allocate();
   Stepper one_part(engine, std::span(two, 1), options.seed), two_parts(engine, two, options.seed);
-  one_part.step_ms();  // the first step touches the memory
+  // The first step touches the memory. On a device it runs call by call, and the second one records graphs.
+  for (int i = 0; i < (engine.runs_beside() ? 2 : 1); ++i) {
+    one_part.step_ms();
+    if (engine.runs_beside()) two_parts.step_ms();
+  }
   double one = INFINITY, both = INFINITY;
   for (int i = 0; i < options.repetitions; ++i) {
     one = std::min(one, one_part.step_ms());

@@ -131,11 +131,12 @@ TEST_CASE("cuda emulator: the host cannot reach the device's memory") {
 TEST_CASE("cuda emulator: a graph runs only when it is launched, once per launch") {
   const Device device = table().device;
   Numbers x(8);
+  const AddScaled twice{8, 1, x.data, x.data};
+  REQUIRE(table().add_scaled.run({}, twice) == Status::ok);  // a first call may not come in a recording
   x.write(std::vector<float>(8, 1.0f));
   void* graph = nullptr;
   std::size_t calls = 0;
   REQUIRE(device.begin_graph({}) == Status::ok);
-  const AddScaled twice{8, 1, x.data, x.data};
   REQUIRE(table().add_scaled.run({}, twice) == Status::ok);
   REQUIRE(table().fill.run({}, {x.data, 0}) == Status::ok);  // an empty fill is not a call
   std::vector<float> host(8);
@@ -146,6 +147,49 @@ TEST_CASE("cuda emulator: a graph runs only when it is launched, once per launch
   for (int i = 0; i < 2; ++i) REQUIRE(device.launch_graph({}, graph) == Status::ok);
   CHECK(x.read() == std::vector<float>(8, 4.0f));
   device.release_graph(graph);
+}
+
+TEST_CASE("cuda emulator: a recording refuses a kernel's first call, memory, and questions about memory") {
+  const Device device = table().device;
+  Numbers x(8);
+  x.write(std::vector<float>(8, 1.0f));
+  const AddScaled twice{8, 1, x.data, x.data};
+  for (const bool loaded : {false, true}) {
+    emulator::unload_all();
+    if (loaded) REQUIRE(table().add_scaled.run({}, twice) == Status::ok);
+    void* graph = nullptr;
+    std::size_t free = 0, total = 0;
+    REQUIRE(device.begin_graph({}) == Status::ok);
+    CHECK(table().add_scaled.run({}, twice) == (loaded ? Status::ok : Status::failed));
+    CHECK(device.free_bytes(&free, &total) == Status::failed);
+    CHECK(table().memory.allocate(64) == nullptr);
+    REQUIRE(device.end_graph({}, &graph, nullptr) == Status::ok);
+    device.release_graph(graph);
+  }
+}
+
+TEST_CASE("cuda emulator: a smaller launch leaves a recorded one its shared memory") {
+  const Device device = table().device;
+  Numbers x(64), y(64);
+  x.write(std::vector<float>(64, 1.0f));
+  const auto run = [&](std::size_t shared) { return launch({}, {1, 64, shared}, reverse, x.data, y.data, true); };
+  const int before = emulator::raised_limits();
+  REQUIRE(run(40 * 1024) == Status::ok);
+  CHECK(emulator::raised_limits() == before);
+  REQUIRE(run(50 * 1024) == Status::ok);
+  void* graph = nullptr;
+  REQUIRE(device.begin_graph({}) == Status::ok);
+  REQUIRE(run(90 * 1024) == Status::ok);
+  REQUIRE(device.end_graph({}, &graph, nullptr) == Status::ok);
+  REQUIRE(run(60 * 1024) == Status::ok);
+  REQUIRE(device.launch_graph({}, graph) == Status::ok);  // the emulator ends the program where the limit is too low
+  CHECK(emulator::raised_limits() == before + 1);
+  device.release_graph(graph);
+}
+
+TEST_CASE("cuda emulator: a launch beyond a kernel's limit of shared memory ends the program") {
+  const int status = outcome([] { emulator::check_shared(&table(), 49 * 1024); });
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
 }
 
 TEST_CASE("bf16 rounds to nearest, ties to even") {
