@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <regex>
 #include <vector>
@@ -23,7 +25,9 @@ using kernels::Status;
 using kernels::TtLinearBackward;
 using kernels::TtLinearForward;
 
-constexpr int calls_per_round = 4, rounds = 5;
+constexpr int calls_per_round = 20, rounds = 5;
+constexpr double warm_seconds = 0.1;  // an idle GPU has a low clock rate
+constexpr double long_seconds = 0.5;  // of timed rounds; a slower device gets fewer of them
 constexpr Path paths[] = {Path::fused, Path::library};
 
 const char* name_of(kernels::Activation activation) {
@@ -61,11 +65,20 @@ bool is_key(const std::string& text) {
 // Assigns consecutive addresses. With a null base it only counts bytes.
 class Places {
  public:
+  struct Part {
+    void* data;
+    std::int64_t elements;
+    DType dtype;
+  };
+
   explicit Places(void* base) : base_(static_cast<char*>(base)) {}
   // Moves the pointers of a call. Null pointers stay null.
   template <class T>
   void move(T*& pointer, std::int64_t elements, DType dtype) {
-    if (pointer) pointer = take(static_cast<std::size_t>(elements) * size_of(dtype));
+    if (!pointer) return;
+    void* const place = take(static_cast<std::size_t>(elements) * size_of(dtype));
+    pointer = place;
+    parts_.push_back({place, elements, dtype});
   }
   void* take(std::size_t bytes) {
     void* const place = base_ ? base_ + used_ : plan::unbound;
@@ -73,10 +86,12 @@ class Places {
     return place;
   }
   std::size_t used() const { return used_; }
+  const std::vector<Part>& parts() const { return parts_; }
 
  private:
   char* base_;
   std::size_t used_ = 0;
+  std::vector<Part> parts_;
 };
 
 void place_output(kernels::TtOutput& o, std::int64_t tokens, DType dtype, Places& places) {
@@ -110,13 +125,48 @@ void check(const Backend& backend, const std::string& what, Status status) {
   if (status != Status::ok) fail_run("[{}] measuring {} failed: {}", backend.name, what, backend.device.failure());
 }
 
+// Random numbers in [-1, 1].
+std::vector<std::byte> random_bytes(DType dtype, std::int64_t elements) {
+  const std::size_t size = size_of(dtype);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(elements) * size);
+  std::uint64_t random = 1;
+  for (std::size_t at = 0; at < bytes.size(); at += size) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    const auto word = std::bit_cast<std::uint32_t>(static_cast<float>(random >> 11) * 0x1p-52f - 1);
+    const auto upper = static_cast<std::uint16_t>(word >> 16);  // a bf16 is the upper half of a float
+    dtype == DType::bf16 ? std::memcpy(&bytes[at], &upper, sizeof upper) : std::memcpy(&bytes[at], &word, sizeof word);
+  }
+  return bytes;
+}
+
+// Fills the tensors with random numbers, which repeat. Zeros need less power and allow a higher clock rate.
+void fill(const Backend& backend, const Context& context, const std::vector<Places::Part>& parts) {
+  constexpr std::int64_t period = 1 << 16;
+  for (const Places::Part& part : parts) {
+    COMERA_CHECK(part.dtype == DType::bf16 || part.dtype == DType::f32);
+    const std::vector<std::byte> bytes = random_bytes(part.dtype, std::min(period, part.elements));
+    const std::size_t all = static_cast<std::size_t>(part.elements) * size_of(part.dtype);
+    for (std::size_t at = 0; at < all; at += bytes.size())
+      check(backend, "the upload",
+            backend.memory.upload(context, static_cast<char*>(part.data) + at, bytes.data(),
+                                  std::min(bytes.size(), all - at)));
+    check(backend, "the upload", backend.device.wait(context));
+  }
+}
+
+bool is_unsupported(Status status) {
+  return status == Status::unsupported_dtype || status == Status::unsupported_shape;
+}
+
 using Graph = std::unique_ptr<void, void (*)(void*)>;
 
 // Records some calls in a row in a graph, as a step does, so that host time does not count. One unrecorded call runs
-// first, for one-time work of a library.
+// first, for one-time work of a library. Null if the path does not support the call.
 template <class Args>
 Graph record(const Backend& backend, const Context& context, const Op<Args>& op, const Args& call) {
-  check(backend, op.name, op.run(context, call));
+  const Status first = op.run(context, call);
+  if (is_unsupported(first)) return {nullptr, backend.device.release_graph};
+  check(backend, op.name, first);
   check(backend, op.name, backend.device.begin_graph(context));
   Status status = Status::ok;
   for (int i = 0; i < calls_per_round && status == Status::ok; ++i) status = op.run(context, call);
@@ -180,7 +230,20 @@ Path PathChoices::find(const Backend& backend, const Context& context, const Op<
   return table_[key] = measure(key, backend, context, op, call);
 }
 
-// Rounds of both paths alternate, so that a change of the clock rate favours neither.
+// Rounds of both paths alternate, so that a change of the clock rate favours neither. The first ones are not counted.
+std::array<double, 2> PathChoices::medians(const std::array<std::function<void()>, 2>& runs) const {
+  std::array<std::vector<double>, 2> seconds;
+  const auto round = [&](std::size_t i) { return stopwatch_(paths[i], runs[i]); };
+  for (double warm = 0; warm < warm_seconds;) warm += round(0) + round(1);
+  double all = 0;
+  for (int i = 0; i < rounds && (i == 0 || all < long_seconds); ++i)
+    for (std::size_t path = 0; path < runs.size(); ++path) {
+      seconds[path].push_back(round(path));
+      all += seconds[path].back();
+    }
+  return {median(seconds[0]), median(seconds[1])};
+}
+
 template <class Args>
 Path PathChoices::measure(const std::string& key, const Backend& backend, const Context& context, const Op<Args>& op,
                           Args call) const {
@@ -199,20 +262,33 @@ Path PathChoices::measure(const std::string& key, const Backend& backend, const 
   }
   Places places(memory.get());
   place(call, context.dtype, places);
+  fill(backend, context, places.parts());
   Context with_workspace = context;
   with_workspace.workspace = places.take(workspace), with_workspace.workspace_bytes = workspace;
-  std::array<std::vector<double>, 2> seconds;
+  return faster(key, backend, context, [&](Path path) {
+    call.path = path;
+    return record(backend, with_workspace, op, call).release();
+  });
+}
+
+Path PathChoices::faster(const std::string& key, const Backend& backend, const Context& context,
+                         const std::function<void*(Path)>& record) const {
   std::vector<Graph> graphs;
-  for (const Path path : paths) call.path = path, graphs.push_back(record(backend, with_workspace, op, call));
-  for (int round = 0; round <= rounds; ++round)
-    for (std::size_t i = 0; i < graphs.size(); ++i) {
-      const double time = stopwatch_(paths[i], [&] {
-        check(backend, key, backend.device.launch_graph(context, graphs[i].get()));
-        check(backend, key, backend.device.wait(context));
-      });
-      if (round > 0) seconds[i].push_back(time);  // the first one uploads the graph to the device
+  for (const Path path : paths) graphs.emplace_back(record(path), backend.device.release_graph);
+  for (std::size_t i = 0; i < graphs.size(); ++i)
+    if (!graphs[i]) {
+      const Path other = paths[1 - i];
+      if (!graphs[1 - i]) fail_run("[{}] {}: neither path supports this call", backend.name, key);
+      log_detail("{}: {}, because the other path does not support this call", key, name_of(other));
+      return other;
     }
-  const double fused = median(seconds[0]), library = median(seconds[1]);
+  const auto run = [&](std::size_t i) {
+    return std::function<void()>([&, i] {
+      check(backend, key, backend.device.launch_graph(context, graphs[i].get()));
+      check(backend, key, backend.device.wait(context));
+    });
+  };
+  const auto [fused, library] = medians({run(0), run(1)});
   const Path faster = library < fused ? Path::library : Path::fused;
   log_detail("{}: fused {} ms, library {} ms: {}", key, format_digits(1e3 * fused / calls_per_round, 4),
              format_digits(1e3 * library / calls_per_round, 4), name_of(faster));

@@ -2,6 +2,7 @@
 // two paths round differently, so a run stores its choices and reads them again when it is resumed or repeated.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -24,8 +25,9 @@ class PathChoices final : public plan::PathChooser {
 
   explicit PathChoices(PathTable table = {}, Stopwatch stopwatch = {});  // default: wall clock
 
-  // Returns the path of the table. A missing one is measured on zeros in separate memory, logged and added. The table
-  // has no entry for a call for which the backend has only one path.
+  // Returns the path of the table. A missing one is measured on random numbers in separate memory, logged and added: a
+  // warm device, graphs of twenty calls. A path that does not support the call loses. The table has no entry for a call
+  // for which the backend has only one path.
   Path choose(const kernels::Backend& backend, const kernels::Context& context,
               const kernels::TtLinearForward& call) override;
   Path choose(const kernels::Backend& backend, const kernels::Context& context,
@@ -40,6 +42,10 @@ class PathChoices final : public plan::PathChooser {
   template <class Args>
   Path measure(const std::string& key, const kernels::Backend& backend, const kernels::Context& context,
                const kernels::Op<Args>& op, Args call) const;
+  // The faster of the graphs that `record` returns; null: the path does not support the call.
+  Path faster(const std::string& key, const kernels::Backend& backend, const kernels::Context& context,
+              const std::function<void*(Path path)>& record) const;
+  std::array<double, 2> medians(const std::array<std::function<void()>, 2>& runs) const;  // seconds of a round
 
   PathTable table_;
   Stopwatch stopwatch_;
