@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Provides nvcc: the machine's own if it is 12.8 or newer, else CUDA 13.0 from PyPI in a folder of the build.
+# Provides nvcc of CUDA 13: the machine's own if cuBLASLt is beside it, else CUDA 13.0 from PyPI in a folder of the
+# build. The library needs libcublasLt.so.13, so no other version fits.
 #
 #   third_party/cuda.sh FOLDER           installs missing parts into FOLDER (1.1 GB)
 #   third_party/cuda.sh --nvcc FOLDER    prints the path of nvcc
@@ -12,20 +13,27 @@ if [ "${1:-}" = --nvcc ]; then
   print_only=1
   shift
 fi
-[ $# = 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+[ $# = 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 folder=$1
 
-new_enough() { # NVCC
-  local version
-  version=$("$1" --version 2> /dev/null | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
-  [ -n "$version" ] && [ "$(awk '{ print $1 * 100 + $2 }' <<< "$version")" -ge 1208 ]
+# Prints why a toolkit does not fit, with status 1.
+fits() { # NVCC
+  local version toolkit
+  version=$("$1" --version 2> /dev/null | sed -n 's/.*release \([0-9]*\.[0-9]*\).*/\1/p')
+  toolkit=$(dirname "$(dirname "$(realpath "$1")")")
+  case $version in
+    13.*) ;;
+    *) echo "cuda.sh: $1 is of CUDA ${version:-without a version}, and comera needs CUDA 13" >&2 && return 1 ;;
+  esac
+  [ -e "$toolkit/lib64/libcublasLt.so.13" ] || [ -e "$toolkit/lib/libcublasLt.so.13" ] ||
+    { echo "cuda.sh: $toolkit has no libcublasLt.so.13; install cuBLAS of CUDA 13" >&2 && return 1; }
 }
 
 find_nvcc() {
   local nvcc
   for nvcc in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc \
     "$folder"/lib/python3*/site-packages/nvidia/cu13/bin/nvcc; do
-    if [ -x "$nvcc" ] && new_enough "$nvcc"; then
+    if [ -x "$nvcc" ] && fits "$nvcc"; then
       echo "$nvcc"
       return
     fi
@@ -35,7 +43,7 @@ find_nvcc() {
 
 if ! nvcc=$(find_nvcc); then
   [ $print_only = 0 ] ||
-    { echo "cuda.sh: no nvcc of CUDA 12.8 or newer; run third_party/cuda.sh $folder" >&2 && exit 1; }
+    { echo "cuda.sh: no nvcc of CUDA 13; run third_party/cuda.sh $folder" >&2 && exit 1; }
   echo "Fetching the CUDA 13.0 toolkit from PyPI into $folder (1.1 GB, once)"
   python3 -m venv "$folder"
   "$folder/bin/pip" install --quiet 'cuda-toolkit[nvcc,cccl,cudart,cublas,sanitizer]==13.0.*'

@@ -135,6 +135,13 @@ void release_graph(void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec
 
 Status check_launch() { return status_of(cudaGetLastError()); }
 
+std::size_t shared_limit() {
+  int device = 0, bytes = 0;
+  const bool known =
+      ok(cudaGetDevice(&device)) && ok(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return known ? static_cast<std::size_t>(bytes) : 0;
+}
+
 Status raise_shared_limit(const void* kernel, std::size_t bytes) {
   static SharedLimits limits;
   int device = 0;
@@ -148,13 +155,6 @@ Status raise_shared_limit(const void* kernel, std::size_t bytes) {
     return status_of(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(limit)));
   });
-}
-
-std::size_t shared_limit() {
-  int device = 0, bytes = 0;
-  const bool known =
-      ok(cudaGetDevice(&device)) && ok(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  return known ? static_cast<std::size_t>(bytes) : 0;
 }
 
 Status copy_beside(const Context& context, const HostCopy& a) {
