@@ -7,7 +7,8 @@
 #   make check       make test and the static checks over every file
 #   make cuda        build/comera and build/libcomera_cuda.so; fetches the CUDA toolkit from PyPI if there is no nvcc
 #   make package     a tarball of the program and, if it was built, the CUDA backend; runs from the folder where it is
-#                    unpacked; TESTS=1 adds the files of check-gpu
+#                    unpacked; TESTS=1 adds the files of check-gpu. ARCHS=90a builds the backend for one GPU first
+#                    (for several: ARCHS="80 90a"); also with make cuda and make check-gpu
 #   make deb         a Debian package of the program, with its manual and completion
 #   make check-gpu   the tests and benches that need a GPU, from this build; writes build/gpu-report.md
 #   make interop     reads comera's files with transformers, sentence-transformers and optimum (needs COMERA_DATA,
@@ -19,6 +20,9 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD := build
+ARCHS ?=
+empty :=
+space := $(empty) $(empty)
 # ccache takes the dependencies from the compiler and needs no preprocessing of its own; the second line lets it store
 # precompiled headers.
 export CCACHE_DEPEND := 1
@@ -40,7 +44,8 @@ cuda:
 	@third_party/install.sh build cuda
 	@third_party/cuda.sh $(BUILD)/third_party/cuda
 	@cmake --preset release --log-level=NOTICE -DCOMERA_CUDA=ON \
-	  -DCMAKE_CUDA_COMPILER="$$(third_party/cuda.sh --nvcc $(BUILD)/third_party/cuda)"
+	  -DCMAKE_CUDA_COMPILER="$$(third_party/cuda.sh --nvcc $(BUILD)/third_party/cuda)" \
+	  $(if $(ARCHS),-DCOMERA_CUDA_ARCHITECTURES="$(subst $(space),;,$(strip $(ARCHS)))")
 	cmake --build $(BUILD) -j $(JOBS) --target comera comera_cuda
 
 quickstart:
@@ -60,7 +65,7 @@ check: test
 interop: comera
 	tests/interop/run.sh $(BUILD)
 
-package: comera
+package: $(if $(ARCHS),cuda,comera)
 	$(if $(TESTS),third_party/install.sh build test && cmake --preset release --log-level=NOTICE -DCOMERA_TESTS=ON && \
 	  cmake --build $(BUILD) -j $(JOBS) --target test_kernels test_models)
 	! grep -q '^COMERA_CUDA:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake --build $(BUILD) -j $(JOBS) --target comera_cuda

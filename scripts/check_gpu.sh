@@ -1,66 +1,94 @@
 #!/usr/bin/env bash
-# All checks that need a GPU, in less than nine minutes and without a network: the case table of the kernels, whole
-# models, a run whose losses must agree with the CPU's, compute-sanitizer, and times beside PyTorch if python3 has it.
-# Runs from an unpacked package that was made with TESTS=1, or from a build folder.
+# All checks that need a GPU, without a network, in parts that run alone: the kernels against their bounds, whole
+# models, runs whose losses must agree with the CPU's, times beside PyTorch if python3 has it, a profile, and
+# compute-sanitizer. Runs from an unpacked package that was made with TESTS=1, or from a build folder.
 #
-#   scripts/check_gpu.sh [OUT]     writes OUT/gpu-report.md and OUT/gpu-report.jsonl; default: the current folder
+#   scripts/check_gpu.sh [OUT]        default: the current folder
+#   PARTS=correct,steps scripts/check_gpu.sh [OUT]
 #
-# COMERA_BUILD names a build folder (default: the package that contains this script). QUICK=1 skips the sanitizer and
-# the benches. Work beyond BUDGET seconds (530) is cut off and reported; the benches run before the sanitizer.
+# Parts, in this order if PARTS is not set (seconds that a part may take; LIMIT sets another number for each):
+#   first 120     devices, comera doctor, some steps of mnli-6enc in fp32 and bf16
+#   correct 480   kernels, models, memory, pinned losses, resume
+#   steps 300     steps of models       layers 240    single layers and look-ups      epoch 150    an epoch from text on
+#   profile 120   steps call by call, under nsys or ncu if there is one
+#   sanitize 480  compute-sanitizer
+#
+# OUT gets gpu-report.md (for people), gpu-report.jsonl (everything that was measured) and gpu-logs.tar.gz (what the
+# programs printed). Each is replaced after every check, and a second run adds to all three. A command that reaches a
+# limit is no failure. Status: 0 if all passed, 1 if a check failed, 3 if a limit left some undone.
+# COMERA_BUILD names a build folder (default: the package that contains this script).
 set -uo pipefail
-out=$(realpath "${1:-.}")
+out=$(realpath -m "${1:-.}")
 here=$(dirname "$(realpath "$0")")
-if [ -n "${COMERA_BUILD:-}" ]; then
-  bin=$COMERA_BUILD
-else
-  bin=$here/../bin
-fi
+bin=${COMERA_BUILD:-$here/../bin}
 recipes=$here
 [ -f "$recipes/pytorch_peer.py" ] || recipes=$here/../recipes
-budget=${BUDGET:-530}
-mkdir -p "$out"
-report=$out/gpu-report.md
+all_parts=first,correct,steps,layers,epoch,profile,sanitize
+parts=${PARTS:-$all_parts}
+for part in ${parts//,/ }; do
+  case ,$all_parts, in
+    *,"$part",*) ;;
+    *) echo "check_gpu.sh: PARTS=$parts: there is no part $part; want some of $all_parts" >&2 && exit 2 ;;
+  esac
+done
+command -v python3 > /dev/null || { echo "check_gpu.sh: the report needs python3; install it" >&2 && exit 2; }
 # libcublasLt.so.13 may be in a folder that only Python searches.
 find_wheel='import glob, sys
 print(*[f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.13")][:1])'
 wheel=$(python3 -c "$find_wheel" 2> /dev/null || true)
 [ -z "$wheel" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${wheel%/*}"
-lines=$out/gpu-report.jsonl
+mkdir -p "$out"
+page=$out/gpu-report.md lines=$out/gpu-report.jsonl archive=$out/gpu-logs.tar.gz
 work=$(mktemp -d)
+run=$(date -u +%Y-%m-%dT%H:%M:%S)
+logs=$work/logs/$run
+mkdir -p "$logs"
+[ ! -e "$archive" ] || tar -C "$work" -xzf "$archive" ||
+  { echo "check_gpu.sh: $archive cannot be read; move it away" >&2 && rm -rf "$work" && exit 2; }
+
+# Every file is written beside its place and then moved there.
+pack() {
+  tar -C "$work" -czf "$archive.new" logs && mv "$archive.new" "$archive"
+  counts=$(python3 "$here/gpu_report.py" page "$lines" "$page")
+}
 trap 'rm -rf "$work"' EXIT
-: > "$lines"
-failures=0
+trap 'pack; exit 143' TERM INT
+report() { python3 "$here/gpu_report.py" "$@"; }
 
-# Time limit of a command in seconds: its own limit, or the rest of the budget.
-limit_of() { echo $(($1 < budget - SECONDS ? $1 : (budget - SECONDS > 0 ? budget - SECONDS : 0))); }
+part=first part_end=0
+begin_part() { # NAME SECONDS
+  part=$1
+  part_end=$((SECONDS + ${LIMIT:-$2}))
+  echo "== $part"
+}
 
-say() { echo "$*" | tee -a "$report"; }
-record() { echo "$1" >> "$lines"; } # one JSON object
-
-# A named check: writes its outcome to both reports, and the last lines of a failed one to the Markdown report.
-check() { # NAME SECONDS COMMAND...
-  local name=$1 limit status=0 start=$SECONDS
-  limit=$(limit_of "$2")
-  shift 2
-  if [ "$limit" -lt 5 ]; then
-    say "- $name: not run, no time was left"
-    record "{\"check\": \"$name\", \"status\": null, \"seconds\": 0}"
-    return
+# A named command with its own limit inside that of its part. With an answer, its standard output is JSON.
+run_one() { # KIND ANSWER NAME SECONDS COMMAND...
+  local kind=$1 answer=$2 name=$3 limit=$4 status=0 start=$SECONDS left=$((part_end - SECONDS))
+  shift 4
+  local log=$logs/${name// /-}.log json=
+  [ "$limit" -le "$left" ] || limit=$left
+  if [ "$limit" -lt 2 ]; then
+    report add "$lines" "$run" "$part" "$name" none 0 0 "$kind" /dev/null
+  elif [ "$answer" = json ]; then
+    json=$logs/${name// /-}.json
+    timeout -k 5 "$limit" "$@" > "$json" 2> "$log" || status=$?
+  else # a command, or an exported function
+    timeout -k 5 "$limit" bash -c '"$@"' bash "$@" > "$log" 2>&1 || status=$?
   fi
-  timeout "$limit" bash -c '"$@"' bash "$@" > "$work/log" 2>&1 || status=$? # a command, or an exported function
-  if [ "$status" = 0 ]; then
-    say "- $name: passed in $((SECONDS - start)) s"
-  else
-    failures=$((failures + 1))
-    say "- $name: FAILED (status $status) after $((SECONDS - start)) s"
-    say '```'
-    # After a fault of the GPU everything else fails too, so the first failures are shown.
-    grep -m 10 -E 'on cuda gpu: |on the GPU$' "$work/log" | tee -a "$report"
-    tail -n 30 "$work/log" | tee -a "$report"
-    say '```'
-  fi
-  cp "$work/log" "$out/gpu-$name.log"
-  record "{\"check\": \"$name\", \"status\": $status, \"seconds\": $((SECONDS - start))}"
+  [ "$limit" -lt 2 ] ||
+    report add "$lines" "$run" "$part" "$name" "$status" $((SECONDS - start)) "$limit" "$kind" "$log" ${json:+"$json"}
+  pack
+}
+check() { run_one ours text "$@"; } # NAME SECONDS COMMAND...
+
+ours() { # NAME OPTIONS...: comera bench
+  run_one ours json "$1" 90 "$bin/comera" bench --device "$device" --json --verbose --warmup "$warmup" \
+    --repetitions "$repetitions" "${@:2}"
+}
+theirs() { # NAME OPTIONS...: pytorch_peer.py
+  [ -z "$torch" ] || run_one peer json "$1" 120 python3 "$recipes/pytorch_peer.py" --device "$device" \
+    --warmup "$warmup" --repetitions "$repetitions" "${@:2}"
 }
 
 # Data for the same small run on both devices: text of words that depend on the label.
@@ -76,7 +104,7 @@ pinned_command() { # DEVICE DTYPE OUT STEPS
   command=("$bin/comera" pretrain --model encoder-small --layers 2 --hidden 64 --heads 4 --intermediate 128 --form tt
     --rank 8 --embedding-rank 8 --task classify --data "$work/train.tsv" --text text --label label
     --tokenizer "$work/vocab.txt" --seq 32 --batch 32 --steps "$4" --seed 7 --log-every 1 --device "$1" --dtype "$2"
-    -o "$3" --force --quiet)
+    -o "$3" --force --verbose)
 }
 pinned_run() { # DEVICE DTYPE OUT STEPS
   local command
@@ -115,29 +143,39 @@ same_bytes_after_resume() { # DTYPE
     cmp "$work/whole/model.safetensors" "$work/stopped/model.safetensors"
 }
 
-# A timed command; its JSON becomes rows of the report's table.
-bench() { # NAME COMMAND...
-  local name=$1 limit
-  limit=$(limit_of 120)
-  shift
-  if [ "$limit" -lt 5 ]; then
-    say "| $name | not run, no time was left | | | | | |"
-  elif timeout "$limit" "$@" > "$work/bench.json" 2> "$work/log"; then
-    python3 "$here/gpu_report.py" row "$name" "$work/bench.json" "$lines" | tee -a "$report"
-  else
-    say "| $name | failed: $(tail -n 1 "$work/log") | | | | | |"
-  fi
-}
-ours() {
-  bench "$1" "$bin/comera" bench --device "$device" --json --quiet --warmup "$warmup" --repetitions "$repetitions" \
-    "${@:2}"
-}
-theirs() {
-  [ -z "$torch" ] || bench "$1" python3 "$recipes/pytorch_peer.py" --device "$device" --warmup "$warmup" \
-    --repetitions "$repetitions" "${@:2}"
+# A run that needs more memory than there is ends with one sentence, and no folder is made.
+refused_for_memory() {
+  local status=0
+  "$bin/comera" pretrain --model mnli-6enc --form dense --task classify --data "$work/train.tsv" --text text \
+    --label label --tokenizer "$work/vocab.txt" --seq 512 --batch 65536 --steps 1 --device cuda \
+    -o "$work/too-large" 2> "$work/refused" || status=$?
+  cat "$work/refused"
+  [ "$status" = 2 ] && grep -q '\[memory\] the run needs .* are free' "$work/refused" && [ ! -e "$work/too-large" ]
 }
 
-bench_steps() {
+first() {
+  check devices 20 "$bin/comera" --version --device cuda
+  check nvidia-smi 20 nvidia-smi -q
+  for dtype in fp32 bf16; do
+    repetitions=3 warmup=1 ours "three steps $dtype" --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 \
+      --dtype $dtype
+  done
+}
+
+# Only the tests that need a GPU: the others run in every build.
+correct() {
+  check kernels 240 env COMERA_COLUMN='cuda gpu' "$bin/test_kernels" '*backend*,*same bytes*'
+  check models 180 "$bin/test_models" \
+    'a step on a device*,bf16 streams*,TF32 products*,fp8 products*'
+  check refused-for-memory 60 refused_for_memory
+  check pinned-loss 120 same_losses fp32 1e-5 1e-2
+  check pinned-loss-tf32 60 same_losses tf32 2e-2 2e-2
+  check pinned-loss-bf16 60 same_losses bf16 0.12 0.12
+  check resume 60 same_bytes_after_resume fp32
+  check resume-bf16 60 same_bytes_after_resume bf16
+}
+
+steps() {
   local dtype batch
   for dtype in bf16 fp32 tf32 fp8; do
     ours "mnli-6enc 32 x 128 tt $dtype" --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 --dtype "$dtype"
@@ -151,7 +189,7 @@ bench_steps() {
   theirs "mnli-6enc 1 x 128" --batch 1 --dtype bf16 --optimizer galore
 }
 
-bench_layers() {
+layers() {
   local batch dtype tokens
   theirs "copies and products" --work rates --dtype bf16
   for batch in 32 512; do
@@ -168,67 +206,63 @@ bench_layers() {
 }
 
 # Every sequence is full in both programs. Ours reads text; PyTorch's batches are in memory.
-bench_epoch() {
-  bench "epoch mnli-6enc 128 x 128 tt bf16" python3 "$recipes/time_epoch.py" "$bin/comera" --device "$device" \
-    --model mnli-6enc --form tt --rank 30 --dtype bf16
+epoch() {
+  run_one ours json "epoch mnli-6enc 128 x 128 tt bf16" 90 python3 "$recipes/time_epoch.py" "$bin/comera" \
+    --device "$device" --model mnli-6enc --form tt --rank 30 --dtype bf16
   theirs "epoch mnli-6enc 128 x 128" --work epoch --batch 128 --dtype bf16 --compile --repetitions 100
 }
 
-: > "$report"
-say "# The CUDA backend on a GPU"
-say ""
-commit=$(cat "$here/commit" 2> /dev/null || git -C "$here" rev-parse HEAD 2> /dev/null || echo unknown)
-say "- commit: $commit, $(date -u +%Y-%m-%d)"
-facts=name,driver_version,clocks.sm,clocks.mem,power.limit
-say "- GPU: $(nvidia-smi --query-gpu=$facts --format=csv,noheader 2> /dev/null | head -n 1 || echo unknown)"
-say "- program: $("$bin/comera" --version --device cuda 2>&1 | tr '\n' ' ')"
-say ""
-say "## Correct"
-say ""
-make_data
-export COMERA_REQUIRE_GPU=1 bin work
-export -f pinned_command pinned_run same_losses same_bytes_after_resume
-# Only the tests that need a GPU: the others run in every build.
-check kernels 240 env COMERA_COLUMN='cuda gpu' "$bin/test_kernels" '*backend*,*same bytes*'
-check models 120 "$bin/test_models" \
-  'a step on a device*,bf16 streams*,TF32 products*,fp8 products*'
-check pinned-loss 120 same_losses fp32 1e-5 1e-2
-check pinned-loss-tf32 60 same_losses tf32 2e-2 2e-2
-check pinned-loss-bf16 60 same_losses bf16 0.12 0.12
-check resume 60 same_bytes_after_resume fp32
-check resume-bf16 60 same_bytes_after_resume bf16
-
-if [ "${QUICK:-}" != 1 ]; then
-  device=cuda warmup=5 repetitions=20
-  torch=$(python3 -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' 2> /dev/null || true)
-  say ""
-  say "## Times and memory"
-  say ""
-  say "PyTorch: ${torch:-not found, not measured}. Joules are per step. \`cores\` of a model is the total of its"
-  say "merging and core gradients; \`launches\` are the calls in a step's graph."
-  say ""
-  say "| work | program | part | median ms | J | MiB | launches |"
-  say "|---|---|---|---|---|---|---|"
-  bench_layers
-  bench_steps
-  bench_epoch
-  say ""
-  say "## Required ratios"
-  say ""
-  python3 "$here/gpu_report.py" ratios "$lines" | tee -a "$report"
-  say ""
-  say "## compute-sanitizer"
-  say ""
-  sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")
-  if [ -x "$sanitizer" ]; then
-    for tool in memcheck racecheck initcheck; do
-      check "$tool" 90 env COMERA_COLUMN='cuda gpu' "$sanitizer" --tool "$tool" --error-exitcode 9 \
-        "$bin/test_kernels" '*backend*'
-    done
+profile() {
+  local batch profiler=()
+  if command -v nsys > /dev/null; then
+    profiler=(nsys profile --stats=true --force-overwrite true --trace cuda -o "$work/nsys")
+  elif command -v ncu > /dev/null; then
+    profiler=(ncu --set basic --launch-count 400)
   else
-    say "- compute-sanitizer: not found, not run"
+    echo "no nsys and no ncu: the steps run without a profiler"
   fi
-fi
-say ""
-say "$failures checks failed."
-[ "$failures" = 0 ]
+  for batch in 32 1; do
+    check "call by call $batch x 128 tt bf16" 60 "${profiler[@]}" "$bin/comera" bench --device "$device" --quiet \
+      --call-by-call --model mnli-6enc --form tt --rank 30 --batch $batch --seq 128 --dtype bf16 --warmup 1 \
+      --repetitions 1
+  done
+}
+
+# initcheck reads whole models: the tests of single kernels write every byte before a call. Nothing clears fresh memory.
+sanitize() {
+  local tool sanitizer
+  sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")
+  if [ ! -x "$sanitizer" ]; then
+    echo "there is no compute-sanitizer" > "$work/why"
+    report add "$lines" "$run" "$part" compute-sanitizer none 0 0 ours "$work/why"
+    return
+  fi
+  for tool in memcheck racecheck; do
+    check "$tool" 180 env COMERA_COLUMN='cuda gpu' "$sanitizer" --tool "$tool" --error-exitcode 9 \
+      "$bin/test_kernels" 'tt_linear*backend*,attention*backend*'
+  done
+  check initcheck 180 "$sanitizer" --tool initcheck --error-exitcode 9 "$bin/test_models" \
+    'a step on a device: encoders*'
+}
+
+commit=$(cat "$here/commit" 2> /dev/null || git -C "$here" rev-parse HEAD 2> /dev/null || echo unknown)
+queried=name,driver_version,clocks.sm,clocks.mem,power.limit,memory.total
+torch=$(python3 -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' 2> /dev/null || true)
+report facts "$lines" "$run" "commit=$commit" "parts=$parts" \
+  "GPU=$(nvidia-smi --query-gpu=$queried --format=csv,noheader 2> /dev/null | head -n 1 || echo unknown)" \
+  "program=$("$bin/comera" --version --device cuda 2>&1 | tr '\n' ' ')" \
+  "PyTorch=${torch:-not found, not measured}"
+make_data
+device=cuda warmup=5 repetitions=20
+export COMERA_REQUIRE_GPU=1 bin work
+export -f pinned_command pinned_run same_losses same_bytes_after_resume refused_for_memory
+declare -A limits=([first]=120 [correct]=480 [steps]=300 [layers]=240 [epoch]=150 [profile]=120 [sanitize]=480)
+for one in ${parts//,/ }; do
+  begin_part "$one" "${limits[$one]}"
+  "$one"
+done
+pack
+read -r failed stopped left <<< "$counts"
+echo "$failed checks failed, $stopped stopped at their limit, $left not run; see $page"
+[ "$failed" = 0 ] || exit 1
+[ "$((stopped + left))" = 0 ] || exit 3

@@ -3,10 +3,12 @@
 # the CUDA backend.
 # It needs glibc 2.36 or newer. --device cuda needs an NVIDIA driver and the CUDA 13 runtime (libcublasLt.so.13).
 #
-#   scripts/package.sh BUILD            writes BUILD/comera-VERSION-linux-x86_64.tar.zst
-#   TESTS=1 scripts/package.sh BUILD    adds the files that `make check-gpu` needs on a machine with a GPU
+#   scripts/package.sh BUILD            writes BUILD/comera-VERSION-linux-x86_64.tar.gz
+#   TESTS=1 scripts/package.sh BUILD    adds the files that `make check-gpu` needs on a machine with a GPU; at most
+#                                       64 MiB: build the library for one architecture (make package ARCHS=90a)
 set -euo pipefail
-[ $# = 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+most_with_tests=$((64 << 20))
+[ $# = 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 build=$(realpath "$1")
 cd "$(dirname "$0")/.."
 
@@ -40,8 +42,14 @@ if [ "${TESTS:-}" = 1 ]; then
   fi
 fi
 
-tar -C "$build/package" --zstd -cf "$build/$name.tar.zst" "$name"
-echo "$build/$name.tar.zst: $(stat -c %s "$build/$name.tar.zst") bytes"
+packed=$build/$name.tar.gz
+tar -C "$build/package" -cf - "$name" | gzip -n > "$packed"
+bytes=$(stat -c %s "$packed")
+echo "$packed: $bytes bytes"
+if [ "${TESTS:-}" = 1 ] && [ "$bytes" -gt $most_with_tests ]; then
+  echo "package.sh: $packed has $bytes bytes, at most $most_with_tests with tests; use ARCHS with one architecture" >&2
+  exit 1
+fi
 
 # Checks the requirements of the first lines: only glibc is linked, and no symbol needs a newer version.
 for file in "$stage"/bin/comera "$stage"/lib/*.so; do
@@ -55,8 +63,8 @@ for file in "$stage"/bin/comera "$stage"/lib/*.so; do
     { echo "package.sh: $file needs $newest" >&2 && exit 1; }
 done
 cat << END
-On any machine with glibc 2.36 or newer, without a compiler (tar needs zstd to unpack it):
-  tar -xf $name.tar.zst
+On any machine with glibc 2.36 or newer, without a compiler:
+  tar -xzf $name.tar.gz
   $name/bin/comera --help
   sudo ln -s "\$PWD/$name/bin/comera" /usr/local/bin/    # optional: puts it on the PATH
 END

@@ -101,7 +101,7 @@ void Engine::run(const DeviceSteps::Key& key, const Batch* batch, Way way, const
     inputs_.bind_to_host();
     return replays();
   }
-  if (way == Way::graph && !profile_) {
+  if (way == Way::graph && !profile_ && !options_.call_by_call) {
     device_steps_->launch(key, inputs_, std::ref(replays));
   } else {
     device_steps_->run(key, inputs_, std::ref(replays));

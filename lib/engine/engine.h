@@ -28,6 +28,7 @@ struct EngineOptions {
   std::shared_ptr<const UpdateRule> update = nullptr;  // null: evaluation only, without gradients and state
   layers::MakeSink sink = layers::make_accumulate_sink;
   bool fetch_hidden = false;                         // evaluations return hidden states
+  bool call_by_call = false;                         // on a device, steps are no graphs
   std::shared_ptr<layers::Keeper> keeper = nullptr;  // of the values that the backward reads; null: as they are
 
   bool training() const { return update != nullptr; }

@@ -9,8 +9,12 @@ trap 'rm -rf "$folder"' EXIT
 cat > "$folder/comera" << STUB
 #!/usr/bin/env bash
 case " \$* " in
-  *" bench --device cuda --json "*) exec cat "$folder/answer.json" ;;
-  *" --model mnli-6enc "*) echo "error: no epoch here" >&2 && exit 1 ;;
+  *" bench --device cuda --json "*)
+    echo 'tt_linear_forward bf16 4096 x 768 -> 3072/32: fused 0.021 ms, library 0.034 ms: fused' >&2
+    exec cat "$folder/answer.json" ;;
+  *" bench "*" --call-by-call "*)
+    exec "$COMERA" bench --call-by-call --linear 64x64 --rank 8 --batch 1 --seq 16 --warmup 1 --repetitions 1 --quiet ;;
+  *" --model mnli-6enc --form tt "*) echo "error: no epoch here" >&2 && exit 1 ;;
 esac
 words=()
 for word in "\$@"; do
@@ -19,46 +23,86 @@ for word in "\$@"; do
 done
 exec "$COMERA" "\${words[@]}"
 STUB
-printf '#!/bin/sh\nexit 0\n' > "$folder/test_kernels"
+cat > "$folder/test_kernels" << 'STUB'
+#!/bin/sh
+printf 'bound 0.125 norm_forward cuda gpu: K=3 M=4\nbound 0.875 rotary cuda gpu: T=5\n'
+STUB
 printf '#!/bin/sh\necho "a model differs"; exit 3\n' > "$folder/test_models"
 # A python3 without a usable PyTorch, on every machine.
 mkdir "$folder/programs"
 printf '#!/bin/sh\ncase $1 in -c) exit 1 ;; esac\nexec %s "$@"\n' "$(command -v python3)" > "$folder/programs/python3"
-printf '#!/bin/sh\nexit 0\n' > "$folder/programs/compute-sanitizer"
+printf '#!/bin/sh\n[ -z "$SLOW" ] || exec sleep 30\n' > "$folder/programs/compute-sanitizer"
+printf '#!/bin/sh\necho "a GPU of the rehearsal"\n' > "$folder/programs/nvidia-smi"
 chmod +x "$folder"/comera "$folder"/test_* "$folder"/programs/*
 cat > "$folder/answer.json" << 'JSON'
 {"peak_gflops": 1000, "copy_gb_per_s": 1000, "rows": [
   {"work": "step", "median_ms": 3, "min_ms": 3, "max_ms": 3, "gflops": null, "peak_bytes": 1048576,
    "joules": 0.5, "launches": 490},
+  {"work": "norm_forward", "shape": "4096 x 768", "calls": 13, "median_ms": 0.25},
   {"work": "tokens", "median_ms": 1, "min_ms": 1, "max_ms": 1, "gflops": 1, "peak_bytes": null,
    "joules": 0.2, "moved_bytes": 600000000}]}
 JSON
 
-report=$folder/out/gpu-report.md
-status=0
-PATH=$folder/programs:$PATH COMERA_BUILD=$folder "$scripts/check_gpu.sh" "$folder/out" > "$folder/log" 2>&1 || status=$?
-wants() {
-  grep -qE -- "$1" "$report" || { echo "check_gpu.sh: no line like: $1" && cat "$folder/log" && exit 1; }
+out=$folder/out report=$folder/out/gpu-report.md
+fail() { echo "check_gpu.sh: $*" && cat "$folder/log" && exit 1; }
+run() { # [NAME=VALUE...]: sets status
+  status=0
+  env PATH="$folder/programs:$PATH" COMERA_BUILD="$folder" SLOW= "$@" "$scripts/check_gpu.sh" "$out" \
+    > "$folder/log" 2>&1 || status=$?
 }
-[ "$status" = 1 ] || { echo "check_gpu.sh ended with $status" && cat "$folder/log" && exit 1; }
-for name in kernels pinned-loss pinned-loss-tf32 pinned-loss-bf16 resume resume-bf16 memcheck racecheck initcheck; do
+wants() { grep -qE -- "$1" "$report" || fail "no line like: $1"; }
+kept() { tar -xzOf "$out/gpu-logs.tar.gz" --wildcards "$1" > "$folder/kept" || fail "no log $1"; }
+
+# What is there can be read at any instant.
+whole() {
+  [ ! -e "$out/gpu-report.jsonl" ] || python3 -c 'import json, sys; [json.loads(x) for x in open(sys.argv[1])]' \
+    "$out/gpu-report.jsonl" || return 1
+  [ ! -e "$out/gpu-logs.tar.gz" ] || tar -tzf "$out/gpu-logs.tar.gz" > /dev/null || return 1
+}
+(until [ -e "$folder/ended" ]; do
+  whole || touch "$folder/torn"
+  sleep 0.2
+done) 2> /dev/null &
+run
+[ "$status" = 1 ] || fail "ended with $status"
+for name in devices nvidia-smi 'three steps bf16' kernels refused-for-memory pinned-loss pinned-loss-tf32 \
+  pinned-loss-bf16 resume resume-bf16 'call by call 1 x 128 tt bf16' memcheck racecheck initcheck; do
   wants "^- $name: passed"
 done
 wants '^- models: FAILED \(status 3\)'
 wants '^a model differs$'
-wants '^1 checks failed\.$'
-wants '^PyTorch: not found, not measured\.'
+wants '^- PyTorch: not found, not measured'
+wants '^- epoch mnli-6enc 128 x 128 tt bf16: FAILED'
+wants 'no epoch here'
+wants '^2 checks failed, 0 stopped at their limit, 0 not run\.$'
 wants '^\| mnli-6enc 32 x 128 tt bf16 \| comera \| step \| 3\.000 \| 0\.500 \| 1 \| 490 \|$'
-wants '^\| epoch mnli-6enc 128 x 128 tt bf16 \| failed: .*no epoch here'
+wants '^\| norm_forward \| 4096 x 768 \| 13 \| 0\.25 \|'
+wants '^- tt_linear_forward bf16 4096 x 768 -> 3072/32: fused 0\.021 ms, library 0\.034 ms: fused$'
+wants '^- 0\.875 rotary cuda gpu: T=5$'
 wants '^\| linear 768x3072 at 4096 tokens tt bf16, tokens \| roofline, share of the bound \| 60 % \| 50 % \| yes \|$'
 wants '^\| linear 768x3072 at 65536 tokens tt bf16, tokens \| roofline, share of the bound \| 60 % \| 70 % \| no \|$'
 wants '^\| mnli-6enc 32 x 128 tt bf16, step \| pytorch dense bf16 compiled, time \| not measured \| 2.5x \|  \|$'
-python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$folder/out/gpu-report.jsonl"
-grep -q '^30 losses, largest relative difference' "$folder/out/gpu-pinned-loss.log"
-# The signal stopped the run before its end.
-grep -q '^stopped with status 143 after [0-9]* of 300 steps' "$folder/out/gpu-resume.log"
+[ "$(cd "$out" && echo *)" = 'gpu-logs.tar.gz gpu-report.jsonl gpu-report.md' ] || fail "other files in $out"
+kept '*/pinned-loss.log' && grep -q '^30 losses, largest relative difference' "$folder/kept"
+kept '*/resume.log' && grep -q '^stopped with status 143 after [0-9]* of 300 steps' "$folder/kept" # before its end
+kept '*/mnli-6enc-1-x-128-tt-bf16.json' && cmp "$folder/kept" "$folder/answer.json"
 
-# With BUDGET=0 no part is started, and the log reports it.
-PATH=$folder/programs:$PATH COMERA_BUILD=$folder BUDGET=0 "$scripts/check_gpu.sh" "$folder/out" > "$folder/log" 2>&1
-wants '^- kernels: not run, no time was left$'
-wants '^\| mnli-6enc 32 x 128 tt bf16 \| not run, no time was left'
+# A second run adds. A part that reaches its limit did not fail.
+lines=$(wc -l < "$out/gpu-report.jsonl")
+sleep 1
+run PARTS=sanitize LIMIT=3 SLOW=1
+[ "$status" = 3 ] || fail "with a limit it ended with $status"
+wants '^- memcheck: stopped at its limit of [23] s, which is not a failure$'
+wants '^- initcheck: not run, no time was left$'
+wants '^0 checks failed, 1 stopped at their limit, 2 not run\.$'
+wants '^2 checks failed, 0 stopped at their limit, 0 not run\.$'
+[ "$(grep -c '^## Run ' "$report")" = 2 ] || fail "there are not two runs in the report"
+[ "$(wc -l < "$out/gpu-report.jsonl")" = $((lines + 4)) ] || fail "the second run did not add its lines"
+kept '*/resume.log' && kept '*/memcheck.log'
+touch "$folder/ended"
+wait
+[ ! -e "$folder/torn" ] || fail "a file was not whole while the script ran"
+
+run PARTS=correct,fast
+[ "$status" = 2 ] || fail "accepts an unknown part"
+grep -q 'there is no part fast; want some of first,correct' "$folder/log"

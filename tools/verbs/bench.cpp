@@ -53,6 +53,7 @@ report::BenchReport bench_model(const OptionValues& values, const plan::Machine&
   engine::EngineOptions how;
   train::OptimizerOptions update;
   train::read_memory_options(values, how, update);
+  how.call_by_call = values.flag("call-by-call");
   how.update = train::optimizer(update);
   engine::Engine engine(machine, models::factory_of(spec, machine.dtype), how);
   report::BenchReport report;
@@ -143,6 +144,10 @@ std::vector<Option> bench_options() {
            .type = OptionType::flag,
            .group = "Work",
            .help = "with --table: the logarithms of the ids are uniform, as those of words sorted by frequency"},
+          {.name = "call-by-call",
+           .type = OptionType::flag,
+           .group = "Work",
+           .help = "start every call of a model's step by itself, not as a graph (GPUs): for a profiler"},
           {.name = "warmup",
            .type = OptionType::integer,
            .default_text = "2",
