@@ -17,6 +17,7 @@
 #include "kernels/cuda/attention/attention_tensor_backward.h"
 #include "kernels/cuda/attention/attention_tensor_forward.h"
 #include "kernels/reference/attention.h"
+#include "tests/kernels/harness/bounds.h"
 #include "tests/kernels/harness/cuda_call.h"
 #include "tests/kernels/harness/harness.h"
 
@@ -225,17 +226,21 @@ struct Wanted {
 };
 
 // `stored` is the rounding error of the stored result, 0 for f32.
-void compare(const char* name, const Floats& got, const std::vector<Tracked>& wanted, const Doubles& sizes,
-             double stored) {
+void compare(const Column& column, const char* name, const Floats& got, const std::vector<Tracked>& wanted,
+             const Doubles& sizes, double stored) {
+  test::Bounds bounds;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const Tracked& x = wanted[i];
     const double bound = second_order * (x.roundings * f32_unit * x.magnitude + unit * (sizes.empty() ? 0 : sizes[i]) +
                                          stored * std::abs(x.value));
     const double error = std::abs(got[i] - x.value);
+    bounds.add(error, bound + underflow);
     if (error <= bound + underflow) continue;
     INFO(name << "[" << i << "] is " << got[i] << ", wanted " << x.value << " within " << bound);
     REQUIRE(error <= bound);
   }
+  test::print_share(bounds.largest(), std::string("attention bf16, ") + name, column.name,
+                    std::to_string(wanted.size()) + " numbers");
 }
 
 // The problem in the device memory of a column, and calls of its kernels.
@@ -324,11 +329,11 @@ bool same_bits(const Answer& a, const Answer& b) {
 void check_forward(const Column& column, const Problem& p, const Wanted& wanted) {
   const OnDevice on_device(column, p);
   const auto answer = on_device.forward();
-  compare("out", answer.out, wanted.out, wanted.sizes.out, unit);
+  compare(column, "out", answer.out, wanted.out, wanted.sizes.out, unit);
   Floats lse = answer.lse;
   for (std::size_t i = 0; i < lse.size(); ++i)
     if (wanted.lse[i].magnitude == 0) lse[i] = 0;  // a row without keys: unspecified
-  compare("lse", lse, wanted.lse, {}, 0);
+  compare(column, "lse", lse, wanted.lse, {}, 0);
   const auto again = [&] {
     const auto other = on_device.forward();
     CHECK(same_bits(other.out, answer.out));
@@ -341,9 +346,9 @@ void check_forward(const Column& column, const Problem& p, const Wanted& wanted)
 void check_backward(const Column& column, const Problem& p, const Wanted& wanted) {
   const OnDevice on_device(column, p);
   const auto answer = on_device.backward(wanted);
-  compare("dq", answer.dq, wanted.dq, wanted.sizes.dq, unit);
-  compare("dk", answer.dk, wanted.dk, wanted.sizes.dk, unit);
-  compare("dv", answer.dv, wanted.dv, wanted.sizes.dv, unit);
+  compare(column, "dq", answer.dq, wanted.dq, wanted.sizes.dq, unit);
+  compare(column, "dk", answer.dk, wanted.dk, wanted.sizes.dk, unit);
+  compare(column, "dv", answer.dv, wanted.dv, wanted.sizes.dv, unit);
   const auto again = [&] {
     const auto other = on_device.backward(wanted);
     CHECK(same_bits(other.dq, answer.dq));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/kernels/harness/bounds.h"
 #include "tests/kernels/harness/device_numbers.h"
 #include "tests/kernels/harness/tt_outputs.h"
 
@@ -126,7 +127,10 @@ class Layer {
 
   static void compare(const Floats& got, const Sums& wanted) {
     REQUIRE(got.size() == wanted.size());
-    for (std::size_t i = 0; i < got.size(); ++i) REQUIRE(std::abs(got[i] - wanted[i].value) <= wanted[i].error);
+    test::Bounds bounds;
+    for (std::size_t i = 0; i < got.size(); ++i) bounds.add(std::abs(got[i] - wanted[i].value), wanted[i].error);
+    REQUIRE(bounds.hold(sizeof(T) == 2 ? "tt_linear_backward bf16" : "tt_linear_backward f32", on_emulator(),
+                        std::to_string(got.size()) + " numbers"));
   }
 
   // d_pre as a term of sums, and as a factor of products.

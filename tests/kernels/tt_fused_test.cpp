@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/kernels/harness/bounds.h"
 #include "tests/kernels/harness/device_numbers.h"
 #include "tests/kernels/harness/tt_outputs.h"
 
@@ -80,6 +81,7 @@ struct Layer {
   void check(const Answer& answer) const {
     const double unit = sizeof(T) == 2 ? 0x1p-8 : 0x1p-23, sum_unit = static_cast<double>(s.in + s.width()) * 0x1p-24;
     std::int64_t offset = 0;
+    test::Bounds bounds;
     for (std::size_t i = 0; i < s.outputs.size(); offset += s.outputs[i].rank, ++i)
       for (std::int64_t k = 0; k < s.tokens; ++k)
         for (std::int64_t n = 0; n < s.outputs[i].out; ++n) {
@@ -95,11 +97,13 @@ struct Layer {
           }
           const std::size_t at = static_cast<std::size_t>(k * s.outputs[i].out + n);
           const double bound = 2 * unit * magnitude + sum_unit * sums;
-          REQUIRE(std::abs(answer.pre[i][at] - value) <= bound);
+          bounds.add(std::abs(answer.pre[i][at] - value), bound);
           const double wanted = activation == Activation::gelu ? gelu(value) : value;
-          REQUIRE(std::abs(answer.y[i][at] - wanted) <=
-                  1.13 * bound + unit * std::abs(wanted));  // the slope of gelu is below 1.13
+          bounds.add(std::abs(answer.y[i][at] - wanted),
+                     1.13 * bound + unit * std::abs(wanted));  // the slope of gelu is below 1.13
         }
+    REQUIRE(bounds.hold(sizeof(T) == 2 ? "tt_linear_forward bf16" : "tt_linear_forward f32", on_emulator(),
+                        std::to_string(s.tokens) + " x " + std::to_string(s.in)));
   }
 
  private:

@@ -1,26 +1,49 @@
 // The CUDA kernels in bf16 differ from f32 only in the elements that they read and write; sums are the same. From the
 // same inputs, the bf16 results must equal the f32 results, rounded once.
 #include "kernels/cast.h"
+#include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
 #include "kernels/exact_rows.h"
 #include "kernels/linear.h"
+#include "kernels/norm.h"
+#include "kernels/pooling.h"
 #include "kernels/tt_cores.h"
 #include "kernels/ttm_embedding.h"
+#include "tests/kernels/harness/bounds.h"
 #include "tests/kernels/harness/cuda_call.h"
 
 namespace comera::kernels::cuda {
 namespace {
 
+// Sums have at most 70 products of normal numbers, whose magnitudes add up to less than 70 * 16. On a GPU the two calls
+// may contract and order them differently, so each has an error of its own.
+constexpr double of_sums = 2 * 70 * 0x1p-24 * (70 * 16);
+
+void check_same(const Floats& found, const Floats& wanted, const Floats& exact, double unit) {
+  if (on_emulator()) CHECK(found == wanted);
+  REQUIRE(found.size() == exact.size());
+  test::Bounds bounds;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    bounds.add(std::abs(static_cast<double>(found[i]) - exact[i]), unit * std::abs(exact[i]) + of_sums);
+  CHECK(bounds.hold("bf16", on_emulator(), Catch::getResultCapture().getCurrentTestName()));
+}
+
 // `work` returns the outputs of a call. Gradients of parameters are f32 for both dtypes, so their bytes are equal.
 template <class Work>
 void check_activations(const Work& work) {
-  Call in_f32(DType::f32), in_bf16(DType::bf16);
-  CHECK(work(in_bf16) == rounded(work(in_f32)));
+  on_devices([&] {
+    Call in_f32(DType::f32), in_bf16(DType::bf16);
+    const Floats exact = work(in_f32);
+    check_same(work(in_bf16), rounded(exact), exact, 0x1p-8);
+  });
 }
 template <class Work>
 void check_gradient(const Work& work) {
-  Call in_f32(DType::f32), in_bf16(DType::bf16);
-  CHECK(work(in_bf16) == work(in_f32));
+  on_devices([&] {
+    Call in_f32(DType::f32), in_bf16(DType::bf16);
+    const Floats exact = work(in_f32);
+    check_same(work(in_bf16), exact, exact, 0);
+  });
 }
 
 const std::vector<std::int32_t> some_ids = {5, 0, 23, 5, 5, 7, 0, 11, 5, 5, 23}, some_offsets = {0, 3, 3, 8, 11};
@@ -39,36 +62,37 @@ TtmTable table_of(std::int64_t rank) {
 
 }  // namespace
 
-TEST_CASE("bf16 on CUDA: look-ups in dense tables") {
+TEST_CASE("bf16, every CUDA backend: look-ups in dense tables") {
   for (const bool many : {false, true})
     for (const std::int64_t columns : {5, 24}) {
       const std::int64_t bags = many ? 4 : 11;
       check_activations([&](Call& call) {
         void* const y = call.activations(numbers(bags * columns, 1));
-        call.run(table().embedding_forward,
+        call.run(backend().embedding_forward,
                  EmbeddingForward{bags_in(call, many), 24, columns, call.f32(numbers(24 * columns, 2)), y, true});
         return call.read_activations(y, static_cast<std::size_t>(bags * columns));
       });
       check_gradient([&](Call& call) {
         void* const gradient = call.f32(numbers(24 * columns, 1));
-        call.run(table().embedding_backward, EmbeddingBackward{bags_in(call, many), 24, columns,
-                                                               call.activations(numbers(bags * columns, 2)), gradient});
+        call.run(backend().embedding_backward,
+                 EmbeddingBackward{bags_in(call, many), 24, columns, call.activations(numbers(bags * columns, 2)),
+                                   gradient});
         return call.read_f32(gradient, static_cast<std::size_t>(24 * columns));
       });
     }
 }
 
-TEST_CASE("bf16 on CUDA: exact rows of a table") {
+TEST_CASE("bf16, every CUDA backend: exact rows of a table") {
   const std::vector<std::int32_t> rows = {0, 7, 11, 23};
   for (const std::int64_t columns : {5, 24}) {
     const auto ids_in = [&](Call& call) { return ExactIds{11, call.ints(some_ids), 4, columns, call.ints(rows)}; };
     check_activations([&](Call& call) {
       void* const y = call.activations(numbers(11 * columns, 1));
-      call.run(table().exact_rows_forward, ExactRowsForward{ids_in(call), call.f32(numbers(4 * columns, 2)), y});
+      call.run(backend().exact_rows_forward, ExactRowsForward{ids_in(call), call.f32(numbers(4 * columns, 2)), y});
       return call.read_activations(y, static_cast<std::size_t>(11 * columns));
     });
     const auto backward = [&](Call& call, void* d_rows, void* d_chain) {
-      call.run(table().exact_rows_backward,
+      call.run(backend().exact_rows_backward,
                ExactRowsBackward{ids_in(call), call.activations(numbers(11 * columns, 3)), d_rows, d_chain});
     };
     check_activations([&](Call& call) {
@@ -84,7 +108,7 @@ TEST_CASE("bf16 on CUDA: exact rows of a table") {
   }
 }
 
-TEST_CASE("bf16 on CUDA: look-ups in TTM tables") {
+TEST_CASE("bf16, every CUDA backend: look-ups in TTM tables") {
   for (const bool many : {false, true})
     for (const std::int64_t rank : {3, 8}) {
       const std::int64_t bags = many ? 4 : 11;
@@ -96,14 +120,14 @@ TEST_CASE("bf16 on CUDA: look-ups in TTM tables") {
       check_activations([&](Call& call) {
         halves(call);
         void* const y = call.activations(numbers(bags * 8, 1));
-        call.run(table().ttm_forward, TtmForward{bags_in(call, many), &t, y, true});
+        call.run(backend().ttm_forward, TtmForward{bags_in(call, many), &t, y, true});
         return call.read_activations(y, static_cast<std::size_t>(bags * 8));
       });
       check_gradient([&](Call& call) {
         halves(call);
         void *const left = call.f32(numbers(left_elements(t), 5)), *const right =
                                                                        call.f32(numbers(right_elements(t), 6));
-        call.run(table().ttm_backward,
+        call.run(backend().ttm_backward,
                  TtmBackward{bags_in(call, many), &t, call.activations(numbers(bags * 8, 1)), left, right});
         Floats both = call.read_f32(left, static_cast<std::size_t>(left_elements(t)));
         for (float x : call.read_f32(right, static_cast<std::size_t>(right_elements(t)))) both.push_back(x);
@@ -112,20 +136,20 @@ TEST_CASE("bf16 on CUDA: look-ups in TTM tables") {
     }
 }
 
-TEST_CASE("bf16 on CUDA: factors of TTM tables") {
+TEST_CASE("bf16, every CUDA backend: factors of TTM tables") {
   check_activations([](Call& call) {
     TtmTable t = table_of(5);
     t.cores[0] = call.f32(numbers(8 * 5, 1)), t.cores[1] = call.f32(numbers(5 * 24, 2)),
     t.diagonals[0] = call.f32({0.5f, 2, -1, 0.25f, 1});
     t.left = call.activations(Floats(40)), t.right = call.activations(Floats(120));
-    call.run(table().ttm_merge, TtmMerge{&t});
+    call.run(backend().ttm_merge, TtmMerge{&t});
     Floats both = call.read_activations(t.left, 40);
     for (float x : call.read_activations(t.right, 120)) both.push_back(x);
     return both;
   });
 }
 
-TEST_CASE("bf16 on CUDA: factors of TT matrices, padded") {
+TEST_CASE("bf16, every CUDA backend: factors of TT matrices, padded") {
   check_activations([](Call& call) {
     TtMatrix t;  // [6 x 8] at rank 5
     t.d = 2, t.e = 2, t.ld_left = 16;
@@ -135,7 +159,7 @@ TEST_CASE("bf16 on CUDA: factors of TT matrices, padded") {
       t.cores[k] = call.f32(numbers(ranks[k] * modes[k] * ranks[k + 1], static_cast<unsigned>(k)));
     t.diagonals[1] = call.f32({0.5f, 2, -1, 0.25f, 1});
     t.left = call.activations(Floats(6 * 16, 7.0f)), t.right = call.activations(Floats(16 * 8, 7.0f));
-    call.run(table().tt_merge, TtMerge{&t, 1});
+    call.run(backend().tt_merge, TtMerge{&t, 1});
     Floats both = call.read_activations(t.left, 6 * 16);
     for (float x : call.read_activations(t.right, 16 * 8)) both.push_back(x);
     return both;
@@ -143,13 +167,13 @@ TEST_CASE("bf16 on CUDA: factors of TT matrices, padded") {
 }
 
 // Without bias and activation there is no intermediate rounding.
-TEST_CASE("bf16 on CUDA: products of dense layers") {
+TEST_CASE("bf16, every CUDA backend: products of dense layers") {
   check_activations([](Call& call) {
     LinearForward a;
     a.tokens = 9, a.in = a.ldx = 20, a.out = a.ldy = 12;
     a.x = call.activations(numbers(180, 1)), a.weight = call.activations(numbers(240, 2)),
     a.y = call.activations(Floats(108));
-    call.run(table().linear_forward, a);
+    call.run(backend().linear_forward, a);
     return call.read_activations(a.y, 108);
   });
   check_activations([](Call& call) {
@@ -157,7 +181,7 @@ TEST_CASE("bf16 on CUDA: products of dense layers") {
     a.tokens = 9, a.in = a.lddx = 20, a.out = a.lddy = 12, a.accumulate_dx = true;
     a.dy = call.activations(numbers(108, 1)), a.weight = call.activations(numbers(240, 2)),
     a.dx = call.activations(numbers(180, 3));
-    call.run(table().linear_backward, a);
+    call.run(backend().linear_backward, a);
     return call.read_activations(a.dx, 180);
   });
   check_gradient([](Call& call) {
@@ -165,20 +189,20 @@ TEST_CASE("bf16 on CUDA: products of dense layers") {
     a.tokens = 9, a.in = a.ldx = 20, a.out = a.ldg = a.ld_result = 12;
     a.x = call.activations(numbers(180, 1)), a.g = call.activations(numbers(108, 2)),
     a.result = call.f32(numbers(240, 3));
-    call.run(table().product, a);
+    call.run(backend().product, a);
     return call.read_f32(a.result, 240);
   });
 }
 
 // The column sums use d_pre before it is rounded.
-TEST_CASE("bf16 on CUDA: slopes and sums of columns") {
+TEST_CASE("bf16, every CUDA backend: slopes and sums of columns") {
   for (const std::int64_t columns : {5, 16}) {
     const auto backward = [&](Call& call, bool sums) {
       LinearBackward a;
       a.tokens = 70, a.in = 1, a.out = a.lddy = columns, a.activation = Activation::gelu;
       a.dy = call.activations(numbers(70 * columns, 1)), a.pre = call.activations(numbers(70 * columns, 2)),
       a.d_bias = call.f32(numbers(columns, 3));
-      call.run(table().linear_backward, a);
+      call.run(backend().linear_backward, a);
       return sums ? call.read_f32(a.d_bias, static_cast<std::size_t>(columns))
                   : call.read_activations(a.dy, static_cast<std::size_t>(70 * columns));
     };
@@ -187,7 +211,7 @@ TEST_CASE("bf16 on CUDA: slopes and sums of columns") {
   }
 }
 
-TEST_CASE("bf16 on CUDA: copies of weights") {
+TEST_CASE("bf16, every CUDA backend: copies of weights") {
   for (const std::size_t count : {1u, 37u, 8192u, 20000u})
     check_activations([&](Call& call) {
       Floats values = numbers(static_cast<std::int64_t>(count), 1);
@@ -196,11 +220,97 @@ TEST_CASE("bf16 on CUDA: copies of weights") {
       const std::vector<CastTensor> tensors = {
           {static_cast<std::int64_t>(count), call.f32(values), call.activations(Floats(count))},
           {static_cast<std::int64_t>(count), call.f32(values), call.activations(Floats(count))}};
-      call.run(table().cast, Cast{tensors.data(), 2});
+      call.run(backend().cast, Cast{tensors.data(), 2});
       const Floats first = call.read_activations(tensors[0].to, count);
       CHECK(call.read_activations(tensors[1].to, count) == first);
       return first;
     });
+}
+
+TEST_CASE("bf16, every CUDA backend: norms") {
+  for (const NormKind kind : {NormKind::layer, NormKind::rms})
+    for (const std::int64_t columns : {5, 24, 1030}) {
+      const std::int64_t tokens = 9, count = tokens * columns;
+      const auto size = static_cast<std::size_t>(count);
+      const auto forward = [&](Call& call) {
+        NormForward a;
+        a.kind = kind, a.tokens = tokens, a.columns = columns;
+        a.x = call.activations(numbers(count, 1)), a.gain = call.f32(numbers(columns, 3)),
+        a.shift = kind == NormKind::layer ? call.f32(numbers(columns, 4)) : nullptr;
+        a.mean = call.f32(Floats(tokens)), a.rstd = call.f32(Floats(tokens)), a.y = call.activations(Floats(size));
+        call.run(backend().norm_forward, a);
+        return a;
+      };
+      check_activations([&](Call& call) { return call.read_activations(forward(call).y, size); });
+      check_gradient([&](Call& call) { return call.read_f32(forward(call).rstd, tokens); });
+      const auto backward = [&](Call& call) {
+        NormBackward a;
+        a.kind = kind, a.tokens = tokens, a.columns = columns;
+        a.dy = call.activations(numbers(count, 5)), a.sum = call.activations(numbers(count, 6));
+        a.mean = call.f32(numbers(tokens, 7)), a.rstd = call.f32(Floats(tokens, 0.5f));
+        a.gain = call.f32(numbers(columns, 8)), a.d_gain = call.f32(numbers(columns, 9));
+        a.d_sum = call.activations(Floats(size));
+        call.run(backend().norm_backward, a);
+        return a;
+      };
+      check_activations([&](Call& call) { return call.read_activations(backward(call).d_sum, size); });
+      check_gradient(
+          [&](Call& call) { return call.read_f32(backward(call).d_gain, static_cast<std::size_t>(columns)); });
+    }
+}
+
+TEST_CASE("bf16, every CUDA backend: cross-entropy") {
+  constexpr std::int64_t rows = 7;
+  const std::vector<std::int32_t> targets = {4, -1, 0, 2, 3, 1, 4};
+  for (const std::int64_t columns : {5, 40, 700}) {
+    const auto size = static_cast<std::size_t>(rows * columns);
+    struct State {
+      void *maximum, *sum, *target_logit;
+    };
+    const auto chunk = [&](Call& call) {
+      const State state{call.f32(Floats(rows)), call.f32(Floats(rows)), call.f32(Floats(rows))};
+      CrossEntropyChunk a{.rows = rows, .columns = columns, .start = true};
+      a.logits = call.activations(numbers(rows * columns, 1)), a.ld = columns, a.targets = call.ints(targets);
+      a.maximum = state.maximum, a.sum = state.sum, a.target_logit = state.target_logit;
+      a.best = const_cast<std::int32_t*>(call.ints(std::vector<std::int32_t>(rows)));
+      call.run(backend().cross_entropy_chunk, a);
+      return state;
+    };
+    check_gradient([&](Call& call) { return call.read_f32(chunk(call).sum, rows); });
+    check_gradient([&](Call& call) { return call.read_f32(chunk(call).maximum, rows); });
+    check_activations([&](Call& call) {
+      const State state = chunk(call);
+      CrossEntropyBackward a{.rows = rows, .columns = columns};
+      a.logits = call.activations(numbers(rows * columns, 1)), a.ld = columns, a.targets = call.ints(targets);
+      a.maximum = state.maximum, a.sum = state.sum, a.loss_scale = call.doubles({0.5});
+      call.run(backend().cross_entropy_backward, a);
+      return call.read_activations(a.logits, size);
+    });
+  }
+}
+
+TEST_CASE("bf16, every CUDA backend: pooling") {
+  constexpr std::int64_t sequences = 3, length = 5;
+  for (const bool normalise : {false, true})
+    for (const std::int64_t columns : {5, 24}) {
+      const std::int64_t count = sequences * length * columns;
+      const auto pooled = static_cast<std::size_t>(sequences * columns);
+      check_activations([&](Call& call) {
+        PoolForward a{.normalise = normalise, .sequences = sequences, .length = length, .columns = columns};
+        a.lengths = call.ints({5, 1, 3}), a.x = call.activations(numbers(count, 1));
+        a.y = call.activations(Floats(pooled)), a.norm = call.f32(Floats(sequences));
+        call.run(backend().pool_forward, a);
+        return call.read_activations(a.y, pooled);
+      });
+      check_activations([&](Call& call) {
+        PoolBackward a{.normalise = normalise, .sequences = sequences, .length = length, .columns = columns};
+        a.lengths = call.ints({5, 1, 3}), a.y = call.activations(numbers(sequences * columns, 2));
+        a.norm = call.f32({1, 2, 0.5f}), a.dy = call.activations(numbers(sequences * columns, 3));
+        a.dx = call.activations(Floats(static_cast<std::size_t>(count)));
+        call.run(backend().pool_backward, a);
+        return call.read_activations(a.dx, static_cast<std::size_t>(count));
+      });
+    }
 }
 
 }  // namespace comera::kernels::cuda

@@ -11,6 +11,7 @@
 #include "kernels/cuda/common/runtime.h"
 #include "kernels/cuda/emulator/threads.h"
 #include "kernels/host/thread_pool.h"
+#include "tests/kernels/harness/bounds.h"
 #include "tests/kernels/harness/element.h"
 #include "tests/kernels/harness/gpu.h"
 #include "tests/kernels/harness/harness.h"
@@ -183,9 +184,15 @@ void check_backends(const std::vector<Case>& cases) {
     Summary summary;
     for (const Case& c : chosen(cases)) {
       Run run(c, column, Representation::f32);
-      run.compare_with_reference(&summary);
+      Summary of_case;
+      run.compare_with_reference(&of_case);
       execute(run);
       report_problems(c, run);
+      for (const auto& [op, seen] : of_case) {
+        if (column.on_device() && seen.calls > 0) print_share(seen.largest, op, column.name, c.name);
+        Seen& sum = summary[op];
+        sum = {sum.calls + seen.calls, sum.missing + seen.missing, std::max(sum.largest, seen.largest)};
+      }
     }
     print(column, summary);
     CHECK((!summary.empty() || std::getenv("COMERA_CASE")));

@@ -1,4 +1,4 @@
-// Calls of the CUDA kernels on the host, for tests that need a specific element type or kind of product.
+// Calls of the CUDA kernels in place(), for tests that need a specific element type or kind of product.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/common/element.h"
-#include "kernels/cuda/common/runtime.h"
+#include "tests/kernels/harness/place.h"
 
 namespace comera::kernels::cuda {
 
@@ -27,43 +27,47 @@ inline Floats numbers(std::int64_t count, unsigned seed) {
   return rounded(v);
 }
 
-// Tensors of one call in the memory of the emulator.
+// Tensors of one call in the memory of the device.
 class Call {
  public:
-  explicit Call(DType dtype, bool fp8 = false) { context_.dtype = dtype, context_.fp8 = fp8; }
+  explicit Call(DType dtype, bool fp8 = false) {
+    context_.dtype = dtype, context_.fp8 = fp8, context_.stream = place().stream;
+  }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   ~Call() {
-    for (const auto& [data, bytes] : tensors_) table().memory.release(data, bytes);
+    for (const auto& [data, bytes] : tensors_) backend().memory.release(data, bytes);
   }
 
-  void* f32(const Floats& values) { return place(values); }
+  void* f32(const Floats& values) { return place_of(values); }
   void* activations(const Floats& values) {  // of the call's dtype
-    if (context_.dtype == DType::f32) return place(values);
+    if (context_.dtype == DType::f32) return place_of(values);
     std::vector<Bf16> elements;
     for (float x : values) elements.push_back(to_bf16(x));
-    return place(elements);
+    return place_of(elements);
   }
+  const double* doubles(const std::vector<double>& values) { return static_cast<const double*>(place_of(values)); }
   const std::int32_t* ints(const std::vector<std::int32_t>& values) {
-    return static_cast<const std::int32_t*>(place(values));
+    return static_cast<const std::int32_t*>(place_of(values));
   }
 
   template <class Args>
   void run(const Op<Args>& op, const Args& args) {
     context_.workspace_bytes = op.workspace_bytes ? op.workspace_bytes(context_, args) : 0;
-    context_.workspace = place(std::vector<std::uint8_t>(context_.workspace_bytes + 1, 0xFF));
+    context_.workspace = place_of(std::vector<std::uint8_t>(context_.workspace_bytes + 1, 0xFF));
     REQUIRE(op.run(context_, args) == Status::ok);
+    REQUIRE(backend().device.wait(context_) == Status::ok);
   }
 
   Floats read_f32(const void* data, std::size_t count) const {
     Floats values(count);
-    REQUIRE(table().memory.download({}, values.data(), data, count * sizeof(float)) == Status::ok);
+    REQUIRE(backend().memory.download(context_, values.data(), data, count * sizeof(float)) == Status::ok);
     return values;
   }
   Floats read_activations(const void* data, std::size_t count) const {
     if (context_.dtype == DType::f32) return read_f32(data, count);
     std::vector<Bf16> elements(count);
-    REQUIRE(table().memory.download({}, elements.data(), data, count * sizeof(Bf16)) == Status::ok);
+    REQUIRE(backend().memory.download(context_, elements.data(), data, count * sizeof(Bf16)) == Status::ok);
     Floats values;
     for (Bf16 x : elements) values.push_back(to_float(x));
     return values;
@@ -71,10 +75,10 @@ class Call {
 
  private:
   template <class X>
-  void* place(const std::vector<X>& values) {
+  void* place_of(const std::vector<X>& values) {
     const std::size_t bytes = values.size() * sizeof(X);
-    tensors_.emplace_back(table().memory.allocate(bytes), bytes);
-    REQUIRE(table().memory.upload({}, tensors_.back().first, values.data(), bytes) == Status::ok);
+    tensors_.emplace_back(backend().memory.allocate(bytes), bytes);
+    REQUIRE(backend().memory.upload(context_, tensors_.back().first, values.data(), bytes) == Status::ok);
     return tensors_.back().first;
   }
   Context context_;

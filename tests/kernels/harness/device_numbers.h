@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/common/element.h"
-#include "kernels/cuda/common/runtime.h"
-#include "tests/kernels/harness/harness.h"
+#include "tests/kernels/harness/place.h"
 
 namespace comera::kernels::cuda {
 
@@ -21,23 +20,6 @@ inline Floats normal(std::int64_t count, unsigned seed, double scale) {
   for (float& x : v) x = distribution(random) * static_cast<float>(scale);
   return v;
 }
-
-// Backend of numbers and calls: the emulator, except while an OnColumn lives.
-struct Place {
-  const Backend* backend = &table();
-  void* stream = nullptr;
-};
-inline Place& place() {
-  static Place now;
-  return now;
-}
-class OnColumn {
- public:
-  explicit OnColumn(const test::Column& column) { place() = {column.backend, column.stream}; }
-  ~OnColumn() { place() = {}; }
-  OnColumn(const OnColumn&) = delete;
-  OnColumn& operator=(const OnColumn&) = delete;
-};
 
 template <class T>
 Context context_of() {

@@ -1,0 +1,38 @@
+// The device of tests without a table of cases: the emulator, except while an OnColumn lives.
+#pragma once
+
+#include "kernels/cuda/common/runtime.h"
+#include "tests/kernels/harness/harness.h"
+
+namespace comera::kernels::cuda {
+
+struct Place {
+  const Backend* backend = &table();
+  void* stream = nullptr;
+};
+inline Place& place() {
+  static Place now;
+  return now;
+}
+inline const Backend& backend() { return *place().backend; }
+inline bool on_emulator() { return place().backend == &table(); }
+
+class OnColumn {
+ public:
+  explicit OnColumn(const test::Column& column) { place() = {column.backend, column.stream}; }
+  ~OnColumn() { place() = {}; }
+  OnColumn(const OnColumn&) = delete;
+  OnColumn& operator=(const OnColumn&) = delete;
+};
+
+// Runs `body` on the emulator, and on the GPU if there is one.
+template <class Body>
+void on_devices(const Body& body) {
+  for (const test::Column& column : test::columns()) {
+    if (!column.on_device()) continue;
+    const OnColumn on(column);
+    body();
+  }
+}
+
+}  // namespace comera::kernels::cuda
