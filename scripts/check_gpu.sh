@@ -157,6 +157,9 @@ first() {
   check devices 20 "$bin/comera" --version --device cuda
   check nvidia-smi 20 nvidia-smi -q
   for dtype in fp32 bf16; do
+    run_one ours json "doctor $dtype" 60 "$bin/comera" doctor --device cuda --dtype $dtype --json --verbose
+  done
+  for dtype in fp32 bf16; do
     repetitions=3 warmup=1 ours "three steps $dtype" --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 \
       --dtype $dtype
   done
@@ -228,7 +231,7 @@ profile() {
   done
 }
 
-# initcheck reads whole models: the tests of single kernels write every byte before a call. Nothing clears fresh memory.
+# initcheck reads whole models: the tests of single kernels write every byte before a call.
 sanitize() {
   local tool sanitizer
   sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")

@@ -126,6 +126,8 @@ def parts_of(answer):
 
 
 def rows_of(name, answer):
+    if answer.get("kind") == "doctor":
+        return
     if answer.get("work") == "rates":
         rates = {key: answer[key] for key in ("peak_gflops", "copy_gb_per_s", "dtype")}
         yield {"name": name, "side": side_of(answer), "part": "rates", **rates}
@@ -218,7 +220,10 @@ def shown(value):
 
 
 def ops_of(line):
-    """The rows of a bench's calls, by op and shape."""
+    """The rows of a bench's calls, or the doctor's, by op and shape."""
+    if "kernels" in line["answer"]:
+        rows = line["answer"]["kernels"]
+        return titled(list(rows[0]), [[shown(value) for value in row.values()] for row in rows])
     rows = [row for row in line["answer"].get("rows", []) if row["work"] not in ("step", "tokens", "cores")]
     if not rows:
         return ""

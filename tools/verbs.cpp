@@ -13,6 +13,7 @@ std::span<const Verb> verbs() {
       {"extract", extract_table, run_extract, "extracting"},
       {"inspect", inspect_table, run_inspect, "inspecting"},
       {"bench", bench_table, run_bench, "timing"},
+      {"doctor", doctor_table, run_doctor, "timing"},
       {"tokenizer train", tokenizer_train_table, run_tokenizer_train, "training a tokenizer"},
       {"tokenizer encode", tokenizer_encode_table, run_tokenizer_encode, ""},
       {"tokenizer decode", tokenizer_decode_table, run_tokenizer_decode, ""},

@@ -21,6 +21,8 @@ OptionTable extract_table();
 int run_extract(const OptionValues& values);
 OptionTable bench_table();
 int run_bench(const OptionValues& values);
+OptionTable doctor_table();
+int run_doctor(const OptionValues& values);
 OptionTable inspect_table();
 int run_inspect(const OptionValues& values);
 OptionTable tokenizer_train_table();

@@ -65,7 +65,7 @@ whole() {
 done) 2> /dev/null &
 run
 [ "$status" = 1 ] || fail "ended with $status"
-for name in devices nvidia-smi 'three steps bf16' kernels refused-for-memory pinned-loss pinned-loss-tf32 \
+for name in devices nvidia-smi 'doctor bf16' 'three steps bf16' kernels refused-for-memory pinned-loss pinned-loss-tf32 \
   pinned-loss-bf16 resume resume-bf16 'call by call 1 x 128 tt bf16' memcheck racecheck initcheck; do
   wants "^- $name: passed"
 done
@@ -77,6 +77,7 @@ wants 'no epoch here'
 wants '^2 checks failed, 0 stopped at their limit, 0 not run\.$'
 wants '^\| mnli-6enc 32 x 128 tt bf16 \| comera \| step \| 3\.000 \| 0\.500 \| 1 \| 490 \|$'
 wants '^\| norm_forward \| 4096 x 768 \| 13 \| 0\.25 \|'
+wants '^\| norm_backward \| 512 x 768 \| [0-9]+ \| [0-9.e+]+ \| [0-9.e+-]+ \|$'
 wants '^- tt_linear_forward bf16 4096 x 768 -> 3072/32: fused 0\.021 ms, library 0\.034 ms: fused$'
 wants '^- 0\.875 rotary cuda gpu: T=5$'
 wants '^\| linear 768x3072 at 4096 tokens tt bf16, tokens \| roofline, share of the bound \| 60 % \| 50 % \| yes \|$'
