@@ -109,6 +109,13 @@ report::LookupBench lookup_of(const OptionValues& values) {
   return bench;
 }
 
+Option call_by_call_option() {
+  return {.name = "call-by-call",
+          .type = OptionType::flag,
+          .group = "Work",
+          .help = "start every call of a model's step by itself, not as a graph (GPUs): for a profiler"};
+}
+
 std::vector<Option> bench_options() {
   return {{.name = "task",
            .type = OptionType::choice,
@@ -144,10 +151,7 @@ std::vector<Option> bench_options() {
            .type = OptionType::flag,
            .group = "Work",
            .help = "with --table: the logarithms of the ids are uniform, as those of words sorted by frequency"},
-          {.name = "call-by-call",
-           .type = OptionType::flag,
-           .group = "Work",
-           .help = "start every call of a model's step by itself, not as a graph (GPUs): for a profiler"},
+          call_by_call_option(),
           {.name = "warmup",
            .type = OptionType::integer,
            .default_text = "2",
