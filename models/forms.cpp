@@ -107,7 +107,7 @@ const char* name_of(Form form) {
 
 LayerRule parse_layer_rule(const std::string& text) {
   const Rule words = parse_rule(text, "[model]");
-  LayerRule rule{words.pattern, {}, {}, {}};
+  LayerRule rule{.pattern = words.pattern};
   for (const Rule::Item& item : words.items) {
     if (item.key == "rank")
       rule.rank = rule_rank(words, "[model]", item.value);
@@ -135,7 +135,7 @@ void apply_forms(Spec& spec, const std::vector<WeightSite>& sites, const FormRul
     fail_input("[model] --between {}: no linear weight is in low-rank form; use --form lowrank",
                layers::name_of(rules.between));
   for (std::size_t i = 0; i < layer_used.size(); ++i)
-    if (!layer_used[i])
+    if (!layer_used[i] && !rules.layers[i].optional)
       fail_input("[model] --layer: no weight is named like '{}'; list the names with --dry-run",
                  rules.layers[i].pattern);
   for (std::size_t i = 0; i < modes_used.size(); ++i)

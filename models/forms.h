@@ -16,6 +16,7 @@ struct LayerRule {
   std::optional<Form> form;
   std::optional<std::int64_t> rank;
   std::vector<std::int64_t> modes;  // empty: the general modes
+  bool optional = false;            // may match no weight
 };
 
 struct FormRules {

@@ -111,6 +111,17 @@ void take_pieces(const DataFacts& facts, DecoderSpec& spec) {
   if (facts.end) spec.end = {*facts.end};
 }
 
+std::vector<LayerRule> exceptions_of(const OptionValues& values, const Preset& preset) {
+  std::vector<LayerRule> rules;
+  for (const std::string& text : preset.layers) {
+    LayerRule& rule = rules.emplace_back(parse_layer_rule(text));
+    rule.optional = true;
+    if (values.has("rank")) rule.rank.reset();
+  }
+  for (const std::string& text : values.list("layer")) rules.push_back(parse_layer_rule(text));
+  return rules;
+}
+
 FormRules rules_from(const OptionValues& values, const Preset& preset) {
   FormRules rules;
   const std::string& form = values.text("form");
@@ -125,7 +136,7 @@ FormRules rules_from(const OptionValues& values, const Preset& preset) {
   rules.order = static_cast<int>(values.integer("order"));
   rules.embedding_order = static_cast<int>(values.integer("embedding-order"));
   for (const std::string& text : values.list("modes")) rules.modes.push_back(tt::parse_modes(text));
-  for (const std::string& text : values.list("layer")) rules.layers.push_back(parse_layer_rule(text));
+  rules.layers = exceptions_of(values, preset);
   return rules;
 }
 

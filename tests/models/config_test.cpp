@@ -229,6 +229,29 @@ TEST_CASE("config: options build the preset, with exceptions by name") {
   CHECK_THROWS_WITH(spec_of({"--heads", "3"}), Catch::Contains("not a multiple"));
 }
 
+TEST_CASE("config: the model of code has its number of parameters, dense and in TT form") {
+  const OptionTable options = table();
+  const auto model_of = [&](std::vector<std::string> words) {
+    const ParsedCommand command =
+        parse_command(options, std::move(words), [](const std::string&) -> const char* { return nullptr; });
+    models::DataFacts facts;
+    facts.task = Task::mlm;
+    return models::make_model(models::spec_from_options(command.values, facts), DType::f32);
+  };
+  const std::string name = "codebert-large-tt";
+  CHECK(model_of({"--model", name, "--form", "dense"})->parameters().count() == 357189408);
+  const auto tt = model_of({"--model", name});
+  // 24 (4 x 82,432 + 2 x 442,880) entries of cores in place of 24 x 12 x 1024^2, and 24 (4 x 224 + 2 x 416) diagonals.
+  CHECK(tt->parameters().count() == 357189408 - 24 * 12 * 1048576 + 24 * (4 * 82432 + 2 * 442880));
+  CHECK(tt->parameters().count() == 84371232);
+  CHECK(tt->parameters().rank_entries() == 41472);
+  CHECK(tt->parameters_dense() == 357189408);
+  const auto small = model_of({"--model", "code-small"}), thin = model_of({"--model", "code-small", "--rank", "8"});
+  CHECK(small->parameters_dense() == 7042304);
+  CHECK(thin->parameters().count() < small->parameters().count());
+  CHECK(small->parameters().find("bert.embeddings.word_embeddings.weight") != nullptr);
+}
+
 TEST_CASE("config: reading a decoder's config.json back builds the same model, and errors name the key") {
   for (const bool tied : {false, true})
     for (const Form form : {Form::dense, Form::tt, Form::lowrank}) {
