@@ -54,7 +54,7 @@ std::string name_prefix(const ModelSpec& spec) {
 
 bool is_in_head(const ModelSpec& spec, const std::string& parameter) {
   const EncoderSpec* encoder = encoder_in(spec);
-  if (!encoder || encoder->task == Task::embed) return false;
+  if (!encoder || data::makes_vectors(encoder->task)) return false;
   const EncoderNames names(*encoder);
   const std::vector<std::string> parts =
       encoder->task != Task::mlm ? std::vector<std::string>{names.head_dense, names.head_norm, names.classifier}

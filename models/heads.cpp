@@ -4,6 +4,8 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/pooling.h"
+#include "lib/layers/contrastive.h"
+#include "lib/layers/logistic.h"
 
 namespace comera::models {
 namespace {
@@ -255,6 +257,34 @@ class Regressor final : public Head {
   Tensor numbers_;
 };
 
+class MultilabelClassifier final : public Head {
+ public:
+  MultilabelClassifier(Builder& builder, const EncoderSpec& spec) : text_(builder, spec) {}
+
+  void declare(const data::Batch& batch, const Distillation&, Inputs& inputs) override {
+    text_.declare(batch, inputs);
+    loss_.declare(batch["label_sets"], inputs);
+  }
+
+  Outputs forward(Pass& pass, StepState& state, const Value& x) override {
+    Tensor logits = text_.forward(pass, x);
+    loss_.forward(pass, state, logits);
+    if (!pass.policy.saves()) return {logits, {}};
+    logits_ = logits;
+    return {};
+  }
+
+  Tensor backward(Pass& pass, Sink& sink) override {
+    loss_.backward(pass, logits_);
+    return text_.backward(pass, sink, logits_);
+  }
+
+ private:
+  TextOutputs text_;
+  layers::Logistic loss_;
+  Tensor logits_;
+};
+
 class MaskedLanguageModel final : public Head {
  public:
   MaskedLanguageModel(Builder& builder, const EncoderSpec& spec, layers::Table& words)
@@ -308,7 +338,9 @@ class MaskedLanguageModel final : public Head {
 class SentenceEmbedding final : public Head {
  public:
   SentenceEmbedding(Builder& builder, const EncoderSpec& spec)
-      : hidden_(spec.hidden), pooling_(spec.sentence.pooling, spec.sentence.normalise, spec.hidden) {
+      : hidden_(spec.hidden),
+        of_pairs_(spec.task == Task::pairs),
+        pooling_(spec.sentence.pooling, spec.sentence.normalise || of_pairs_, spec.hidden) {
     if (spec.pooler)
       pooler_ = LinearSet::make(builder, {spec.linear(EncoderNames(spec).pooler, spec.hidden)}, spec.hidden,
                                 Activation::tanh);
@@ -316,6 +348,7 @@ class SentenceEmbedding final : public Head {
 
   void declare(const data::Batch& batch, const Distillation& distillation, Inputs& inputs) override {
     inputs.add(batch["lengths"], pooling_.lengths());
+    if (of_pairs_) pairs_.declare(batch, inputs);
     loss_.declare(batch, distillation, inputs);
   }
 
@@ -324,6 +357,7 @@ class SentenceEmbedding final : public Head {
     norm_ = walk.make_statistic("norm", {pass.sequences});
     embedding_ = walk.make("sentence_embedding", {pass.sequences, hidden_});
     pooling_.forward(pass, x.tensor, embedding_, norm_);
+    if (of_pairs_) pairs_.forward(pass, state, embedding_);
     loss_.forward(pass, state, {embedding_, nullptr});
     if (pass.policy.saves()) return {};
     const Outputs outputs{{}, {}, walk.keep(x.tensor), embedding_};
@@ -331,13 +365,14 @@ class SentenceEmbedding final : public Head {
     return outputs;
   }
 
-  // The gradient is zero if there is no teacher embedding.
+  // The gradient is zero if there are neither pairs nor a teacher embedding.
   Tensor backward(Pass& pass, Sink&) override {
     Walk& walk = pass.walk;
     Tensor dx = walk.make("dx", {pass.tokens(), hidden_});
-    if (loss_.active()) {
+    if (of_pairs_ || loss_.active()) {
       Tensor d = walk.make("d_embedding", {pass.sequences, hidden_});
-      loss_.backward(pass, d, false);
+      if (of_pairs_) pairs_.backward(pass, embedding_, d);
+      if (loss_.active()) loss_.backward(pass, d, of_pairs_);
       pooling_.backward(pass, embedding_, norm_, d, dx);
       walk.drop(d);
     } else {
@@ -349,8 +384,10 @@ class SentenceEmbedding final : public Head {
 
  private:
   std::int64_t hidden_;
+  bool of_pairs_;
   TokenPooling pooling_;
   LinearSet pooler_;
+  layers::Contrastive pairs_;
   layers::VectorLoss loss_{layers::teacher_embedding, false};
   Tensor norm_, embedding_;
 };
@@ -367,6 +404,10 @@ std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec)
 
 std::unique_ptr<Head> make_regressor(Builder& builder, const EncoderSpec& spec) {
   return std::make_unique<Regressor>(builder, spec);
+}
+
+std::unique_ptr<Head> make_multilabel_classifier(Builder& builder, const EncoderSpec& spec) {
+  return std::make_unique<MultilabelClassifier>(builder, spec);
 }
 
 std::unique_ptr<Head> make_masked_language_model(Builder& builder, const EncoderSpec& spec, layers::Table& words) {

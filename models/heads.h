@@ -1,5 +1,5 @@
-// The heads of an encoder: a classifier or a regressor on the first token, the prediction of masked words, or a
-// sentence embedding.
+// The heads of an encoder: a classifier or a regressor on the first token, labels of words, the prediction of masked
+// words, or a sentence embedding.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,12 @@ class Head {
 std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec);
 // The same with one output, a number that is trained with the mean squared error.
 std::unique_ptr<Head> make_regressor(Builder& builder, const EncoderSpec& spec);
-// Tokens -> one vector by spec.sentence. Also returns the hidden states. A pooler of the checkpoint is kept.
+// The same with independent labels: one logit each, and the logistic loss.
+std::unique_ptr<Head> make_multilabel_classifier(Builder& builder, const EncoderSpec& spec);
+// Every token -> dropout -> linear -> labels.
+std::unique_ptr<Head> make_tagger(Builder& builder, const EncoderSpec& spec);
+// Tokens -> one vector by spec.sentence. Also returns the hidden states. A pooler of the checkpoint is kept. With
+// the task pairs, vectors have length 1 and learn from the other pairs of the batch.
 std::unique_ptr<Head> make_sentence_embedding(Builder& builder, const EncoderSpec& spec);
 // Masked rows -> linear -> GELU -> LayerNorm -> decoder tied to the word table.
 std::unique_ptr<Head> make_masked_language_model(Builder& builder, const EncoderSpec& spec, layers::Table& words);

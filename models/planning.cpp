@@ -5,6 +5,8 @@
 namespace comera::models {
 
 data::Batch planning_batch(const Spec& spec, std::int64_t sequences, std::int64_t length, double mask_probability) {
+  const std::int64_t pairs = sequences;
+  if (spec.task == Task::pairs) sequences *= 2;
   data::Batch batch;
   batch.sequences = sequences;
   batch.length = length;
@@ -18,6 +20,12 @@ data::Batch planning_batch(const Spec& spec, std::int64_t sequences, std::int64_
   add("samples", DType::i64, {sequences});
   if (spec.task == Task::regression) {
     add("scores", DType::f32, {sequences});
+  } else if (spec.task == Task::multilabel) {
+    add("label_sets", DType::i32, {sequences * spec.outputs()});
+  } else if (spec.task == Task::tag) {
+    add("word_labels", DType::i32, {sequences, length});
+  } else if (spec.task == Task::pairs) {
+    add("partners", DType::i32, {pairs});
   } else if (!predicts_words(spec.task)) {
     add("labels", DType::i32, {sequences});
   } else if (spec.task == Task::clm) {

@@ -43,8 +43,8 @@ Preset codebert_large() {
   EncoderSpec spec = encoder(24, 1024, 16, 4096);
   spec.vocabulary = 52000;
   Preset preset{"codebert-large-tt", "24 encoders, 1024 wide, for masked words of code", spec, 64, 64};
-  preset.layers = {"*word_embeddings=form:dense", "*transform.dense=form:dense",
-                   "*intermediate.dense=rank:128", "*output.dense=rank:128", "*attention.output.dense=rank:64"};
+  preset.layers = {"*word_embeddings=form:dense", "*transform.dense=form:dense", "*intermediate.dense=rank:128",
+                   "*output.dense=rank:128", "*attention.output.dense=rank:64"};
   return preset;
 }
 

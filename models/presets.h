@@ -4,9 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <string>
-#include <vector>
-
 #include "models/architecture.h"
 
 namespace comera::models {
@@ -17,7 +14,7 @@ struct Preset {
                    // Criteo's columns
   std::int64_t rank = 0, embedding_rank = 0;
   std::int64_t least_rows = 0, least_entries = 0;  // FormRules
-  std::vector<std::string> layers = {};            // exceptions, as --layer has them, without their ranks if --rank is given
+  std::vector<std::string> layers = {};  // exceptions, as --layer has them, without their ranks if --rank is given
 };
 
 const std::vector<Preset>& presets();

@@ -196,7 +196,7 @@ RunSetup setup_without_data(OptionValues& values, const std::function<void(Optio
   if (!values.given("task")) setup.assumed.emplace_back("task", values.text("task"));
   if (!setup.tokenizer) setup.assumed.emplace_back("vocabulary", fmt::format("{}", spec.vocabulary));
   if (!values.given("seq")) setup.assumed.emplace_back("seq", values.canonical("seq"));
-  if (setup.options.task == data::Task::classify)
+  if (data::has_classes(setup.options.task))
     setup.assumed.emplace_back("labels", fmt::format("{}", spec.labels.size()));
   return setup;
 }

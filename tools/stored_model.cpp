@@ -1,10 +1,13 @@
 #include "tools/stored_model.h"
 
 #include <algorithm>
+#include <span>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/core/join.h"
 #include "lib/data/chat/chat_template.h"
+#include "lib/data/files/table.h"
 #include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/json_file.h"
@@ -31,8 +34,9 @@ void follow_recipe(OptionValues& values, const std::string& folder) {
   const OptionTable table = toml_verb(text) == "finetune" ? finetune_table() : pretrain_table();
   OptionValues recipe(table);
   apply_toml(recipe, text, path);
-  for (const char* name : {"text", "label", "seq", "case", "document-end"})
-    if (!values.given(name) && recipe.has(name)) values.set(name, recipe.canonical(name), OptionSource::fallback);
+  for (const char* name : {"text", "label", "seq", "case", "document-end", "first-length", "whole-words"})
+    if (values.table().find(name) && !values.given(name) && recipe.has(name))
+      values.set(name, recipe.canonical(name), OptionSource::fallback);
 }
 
 // Compares the tokenizer with the hash in the run's recipe. Another vocabulary of the same size would give wrong ids.
@@ -45,6 +49,26 @@ void require_vocabulary_of(const std::string& folder, const data::Tokenizer& tok
         "{}: is not the vocabulary that the model was trained with (hash {} in {}, {} here); put that back, or name it "
         "with --tokenizer",
         tokenizer.source(), wanted, path, tokenizer.hash());
+}
+
+}  // namespace
+
+namespace {
+
+std::vector<Option> options_named(std::span<const char* const> names) {
+  std::vector<Option> options;
+  for (const Option& option : train::data_options())
+    if (std::find(names.begin(), names.end(), option.name) != names.end()) options.push_back(option);
+  return options;
+}
+
+// evaluate --task pairs: vectors are measured by the pairs of their batch.
+void settle_task(const OptionValues& values, StoredModel& stored) {
+  if (!values.table().find("task") || values.text("task") != data::name_of(data::Task::pairs)) return;
+  if (models::common(stored.spec).task != data::Task::embed)
+    fail_input("[{}] --task pairs: {} gives no embeddings; its task is {}", values.table().verb(), stored.folder,
+               data::name_of(models::common(stored.spec).task));
+  models::common(stored.spec).task = data::Task::pairs;
 }
 
 }  // namespace
@@ -67,11 +91,13 @@ void check_lengths(const OptionValues& values, const models::ModelSpec& spec, co
                values.integer("seq"), common.positions, common.positions);
 }
 
-std::vector<Option> line_options() {
-  std::vector<Option> options;
-  for (const Option& option : train::data_options())
-    if (std::find(std::begin(words), std::end(words), option.name) != std::end(words)) options.push_back(option);
-  return options;
+std::vector<Option> line_options() { return options_named(words); }
+
+std::string labels_of_set(const std::vector<std::string>& labels, const std::vector<std::uint8_t>& set) {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (set[i]) found.push_back(labels[i]);
+  return join(found, std::string(1, data::Table::label_separator).c_str());
 }
 
 Option adapter_option() {
@@ -87,7 +113,9 @@ Option adapter_option() {
 std::string adapter_of(const OptionValues& values) { return values.has("adapter") ? values.text("adapter") : ""; }
 
 std::vector<Option> reading_options() {
+  constexpr const char* of_masks[] = {"first-length", "whole-words"};
   std::vector<Option> options = line_options();
+  for (Option& option : options_named(of_masks)) options.push_back(std::move(option));
   options.insert(options.begin(),
                  {.name = "data",
                   .type = OptionType::list,
@@ -128,6 +156,8 @@ data::DataSpec reading_spec(const OptionValues& values, const StoredModel& store
   spec.text_asked = values.given("text");
   if (data::learns_labels(spec.task) && values.has("label")) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
+  if (values.table().find("first-length") && values.has("first-length"))
+    spec.first_length = values.integer("first-length");
   spec.ends = values.flag("document-end");
   spec.chat = open_chat(values, *stored.tokenizer);
   return spec;
@@ -139,6 +169,7 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   StoredModel stored;
   stored.folder = folder;
   stored.spec = models::spec_from_folder(folder);
+  settle_task(values, stored);
   models::run_on_grids(stored.spec);
   if (const auto* dlrm = std::get_if<models::DlrmSpec>(&stored.spec)) {
     stored.features = data::FeatureMap::load(dlrm->inputs, folder);

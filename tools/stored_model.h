@@ -26,6 +26,8 @@ std::vector<Option> line_options();
 Option adapter_option();
 std::string adapter_of(const OptionValues& values);
 std::vector<Option> reading_options();
+// The labels of a predicted set (multilabel), separated as in data.
+std::string labels_of_set(const std::vector<std::string>& labels, const std::vector<std::uint8_t>& set);
 
 // `values` has machine_options(), precision_options() and line_options(). If the folder has a recipe.toml, --text,
 // --label, --case, --seq and --document-end default to its values.

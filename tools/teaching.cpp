@@ -16,7 +16,11 @@ std::string target_of(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("distill");
   const bool logits =
       word == "logits" ||
-      (word == "automatic" && (data::learns_labels(task) || task == data::Task::clm || task == data::Task::image));
+      (word == "automatic" && (task == data::Task::classify || task == data::Task::regression ||
+                               task == data::Task::clm || task == data::Task::image));
+  if (logits && (task == data::Task::multilabel || task == data::Task::tag))
+    fail_input("[finetune] --distill logits: the task {} learns no logits of a teacher; use --distill hidden",
+               data::name_of(task));
   if (logits && task == data::Task::regression && values.text("distill-distance") != "squared")
     fail_input("[finetune] --distill-distance {}: a regression's numbers are learned by squared error; leave it out",
                values.text("distill-distance"));
@@ -78,7 +82,7 @@ models::ModelSpec teacher_spec(const std::string& folder, const std::string& tar
     return spec;
   }
   if (target == "logits") {
-    if (!data::names_classes(stored.task) || stored.task != student.task || stored.labels != student.labels)
+    if (stored.task != student.task || stored.labels != student.labels)
       fail_input(
           "[finetune] --teacher {}: is no classifier of the student's {} labels; use --distill hidden or another "
           "teacher",

@@ -28,7 +28,7 @@ bool Corpus::next(Piece& piece) {
     piece.file = file_;
     piece.offset = static_cast<std::int64_t>(reader_->lines().offset());
     piece.line = reader_->lines().lines_before();
-    piece.text.clear();
+    piece.text.clear(), piece.first.clear();
     piece.inside = piece.ends_document = false;
     const bool documents = dataset_.spec().task == Task::clm && !reader_->is_table();
     if (documents ? read_document(piece) : read(piece)) return true;
@@ -44,7 +44,9 @@ bool Corpus::read(Piece& piece) {
   Row row;
   if (!reader_->next(row)) return false;
   piece.ends_document = reader_->is_table() || row.text[0] == "\f";
-  if (reader_->is_table() || !piece.ends_document) piece.text = row.text[0];
+  const bool pair = dataset_.spec().text.size() > 1;
+  if (reader_->is_table() || !piece.ends_document) piece.text = row.text[pair ? 1 : 0];
+  if (pair) piece.first = row.text[0];
   if (dataset_.spec().chat) piece.place = fmt::format("[data] {}: line {}", reader_->lines().path(), row.line);
   return true;
 }

@@ -12,11 +12,11 @@ namespace comera::data {
 
 struct Piece {
   std::int64_t file = 0, offset = 0,
-               line = 0;  // index in the epoch's order, unpacked byte, lines before it
-  std::string text;
-  bool inside = false;         // clm: continues the document of the previous piece
-  bool ends_document = false;  // may also be set without text: at the end of a file
-  Ids ids;
+               line = 0;         // index in the epoch's order, unpacked byte, lines before it
+  std::string text, first = {};  // first: of a pair
+  bool inside = false;           // clm: continues the document of the previous piece
+  bool ends_document = false;    // may also be set without text: at the end of a file
+  Ids ids, first_ids = {};
   std::string place = {};                  // of a conversation, for messages
   std::vector<std::uint8_t> answers = {};  // of a conversation: 1 for each id of an answer
 };

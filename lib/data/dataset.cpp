@@ -26,7 +26,11 @@ void check_corpus(const FileDataset& dataset) {
   for (const std::string& file : dataset.files()) {
     TextReader reader(file, dataset.request(longest_part));
     bool found = false;
-    for (Row row; !found && reader.next(row);) found = !is_blank(row.text[0]);
+    if (dataset.spec().text.size() > 1 && !reader.is_table())
+      fail_input("[data] {}: is text without columns, but --text names {}; use a table, or leave out --text", file,
+                 joined(dataset.spec().text));
+    const std::size_t learned = dataset.spec().text.size() > 1 ? 1 : 0;
+    for (Row row; !found && reader.next(row);) found = !is_blank(row.text[learned]);
     any = any || found;
   }
   if (!any) fail_input("[data] {}: holds no text to learn from", joined(dataset.files()));
@@ -45,14 +49,26 @@ FileDataset::FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokeni
   if (spec_.task != Task::clm) require_specials(*tokenizer_, spec_.task == Task::mlm);
   if (spec_.max_length < shortest_length)
     fail_input("[data] a length of {} tokens is too short; use --seq {} or more", spec_.max_length, shortest_length);
-  if (predicts_words(spec_.task) && spec_.text.size() > 1)
-    fail_input("[data] the {} task reads one column, but --text names {}; name one", name_of(spec_.task),
-               joined(spec_.text));
+  check_columns();
   if (spec_.text.size() > 1 && tokenizer_->specials().separators == 0)
     fail_input("[tokenizer] {}: its post_processor does not tell what stands between two texts, but --text names {}",
                tokenizer_->source(), joined(spec_.text));
   asked_ = spec_.text_asked && !spec_.text.empty();
   if (spec_.task != Task::classify && spec_.text.empty()) spec_.text = {"text"};
+}
+
+void FileDataset::check_columns() const {
+  const std::string task = name_of(spec_.task);
+  if ((spec_.task == Task::clm || spec_.task == Task::tag) && spec_.text.size() > 1)
+    fail_input("[data] the {} task reads one column, but --text names {}; name one", task, joined(spec_.text));
+  if (spec_.task == Task::pairs && spec_.text.size() != 2)
+    fail_input("[data] the pairs task reads two columns, but --text names {}; name the columns of the two texts",
+               spec_.text.empty() ? "none" : joined(spec_.text));
+  if (spec_.task != Task::mlm || spec_.text.size() < 2) return;
+  const std::int64_t room = spec_.max_length - 2 - tokenizer_->specials().separators - first_tokens(spec_);
+  if (room < 1)
+    fail_input("[data] a first text of {} tokens leaves no room for the second in {} tokens; use --first-length {}",
+               first_tokens(spec_), spec_.max_length, std::max<std::int64_t>(1, spec_.max_length / 4));
 }
 
 TextRequest FileDataset::request(std::size_t longest) const {
@@ -68,14 +84,23 @@ void FileDataset::read_files() {
   in_vain_ = asked_ && names_in_vain(files_, spec_.format, spec_.text);
   hash_ = hash_files(files_);
   if (predicts_words(spec_.task)) return check_corpus(*this);
-  const bool numbers = spec_.task == Task::regression, collect = !numbers && table.labels().empty();
+  const bool collect = spec_.task != Task::regression && table.labels().empty();
   for (const std::string& file : files_) {
     TextReader reader(file, request(0));
-    numbers ? table.read_scores(reader, spec_.label) : table.read(reader, spec_.label);
+    read_rows(reader);
   }
   if (table.size() == 0)
     fail_input("[data] {}: there are no rows; a header line and at least one row are wanted", joined(files_));
   if (collect) table.sort_labels();
+}
+
+void FileDataset::read_rows(TextReader& reader) {
+  switch (spec_.task) {
+    case Task::regression: return table.read_scores(reader, spec_.label);
+    case Task::multilabel: return table.read_sets(reader, spec_.label);
+    case Task::tag: return table.read_tags(reader, spec_.label);
+    default: return table.read(reader, spec_.label);
+  }
 }
 
 void FileDataset::take_rows(const std::vector<std::vector<std::string>>& texts,

@@ -7,6 +7,11 @@
 
 namespace comera::data {
 
+// Mlm of pairs: the most tokens of a first text.
+constexpr std::int64_t first_tokens(const DataSpec& spec) {
+  return spec.first_length > 0 ? spec.first_length : spec.max_length / 4;
+}
+
 class FileDataset final : public TextDataset {
  public:
   FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> labels);
@@ -25,11 +30,14 @@ class FileDataset final : public TextDataset {
   // The request for opening a file of this data set. `longest`: see TextRequest.
   TextRequest request(std::size_t longest) const;
   void read_files();
+  void read_rows(TextReader& reader);
   void take_rows(const std::vector<std::vector<std::string>>& texts, const std::vector<std::int32_t>& labels);
 
   Table table;  // empty for mlm and clm
 
  private:
+  void check_columns() const;
+
   DataSpec spec_;
   bool asked_ = false;    // the user named columns
   bool in_vain_ = false;  // the user named columns, but no file is a table

@@ -10,6 +10,7 @@
 #include "lib/data/images/image_dataset.h"
 #include "lib/data/prefetch.h"
 #include "lib/data/window.h"
+#include "lib/data/word_pieces.h"
 
 namespace comera::data {
 namespace {
@@ -19,7 +20,11 @@ class WindowLoader final : public Loader {
   WindowLoader(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options, const LoaderState& state)
       : dataset_(std::move(dataset)), options_(options), position_(state) {
     const bool rows = !predicts_words(dataset_->spec().task);
-    rule_ = {dataset_->spec().task == Task::mlm ? options.mask_probability : 0.0, options.seed};
+    rule_ = {options.mask_probability, options.seed};
+    if (options.whole_words) {
+      goes_on_ = pieces_inside_words(dataset_->tokenizer());
+      rule_.goes_on = &goes_on_;
+    }
     prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_), state,
                       !options.shuffle, options.stops);
     skip_ = state.step - steps_before({step_sequences(), dataset_->spec().max_length}, state.window);
@@ -97,6 +102,7 @@ class WindowLoader final : public Loader {
   LoaderOptions options_;
   LoaderState position_;
   MaskRule rule_;
+  std::vector<bool> goes_on_;  // of MaskRule
   Window window_;
   std::vector<std::int64_t> sizes_;
   std::size_t used_ = 0;   // sequences of the window that were returned

@@ -17,6 +17,10 @@
 //   Documents are packed one after another and continue in the next sequence. Each attends only to itself and its
 //   positions start at 0, so the result is the same as for the document alone. Every token except the first is
 //   predicted exactly once.
+//   With two columns (mlm), each row is a pair: [CLS] first [SEP] second [SEP], the first text cut to `first_length`
+//   tokens. A second text that does not fit goes on in the next sequences, each with the first text again.
+// multilabel, tag, pairs: rows as for classify. multilabel: labels of a text are separated by '|'. tag: words of a text
+//   and their labels are separated by blanks. pairs: two texts that belong together, in a sequence each.
 // ctr: rows of clicks are streamed in blocks of about 131,072 rows; the order of files is drawn per epoch, that of rows
 //   within each block. A block is read again after a resume.
 // image: each epoch is one permutation of the images. A step is decoded when its turn comes; its images are shifted and
@@ -41,22 +45,30 @@ namespace comera::data {
 
 class ChatTemplate;  // lib/data/chat/chat_template.h
 
-enum class Task : std::uint8_t { classify, mlm, clm, embed, regression, ctr, image };
+enum class Task : std::uint8_t { classify, mlm, clm, embed, regression, ctr, image, multilabel, tag, pairs };
 const char* name_of(Task task);
 constexpr bool predicts_words(Task task) { return task == Task::mlm || task == Task::clm; }
-constexpr bool learns_labels(Task task) { return task == Task::classify || task == Task::regression; }  // of texts
-constexpr bool names_classes(Task task) { return task == Task::classify || task == Task::image; }
+// Each text, word or image has exactly one class.
+constexpr bool has_one_class(Task task) { return task == Task::classify || task == Task::tag || task == Task::image; }
+constexpr bool has_classes(Task task) { return has_one_class(task) || task == Task::multilabel; }
+// Of texts.
+constexpr bool learns_labels(Task task) {
+  return (has_classes(task) && task != Task::image) || task == Task::regression;
+}
+// The model gives one vector per text.
+constexpr bool makes_vectors(Task task) { return task == Task::embed || task == Task::pairs; }
 
 struct DataSpec {
   std::vector<std::string> files;  // paths or globs: text, CSV, TSV, JSONL; each plain, .gz or .zst
   std::optional<Format> format;    // of all files; none: by their names
   Task task = Task::classify;
-  std::vector<std::string> text;  // one or two columns of a table (mlm, clm: one; default "text")
+  std::vector<std::string> text;  // one or two columns of a table (clm, tag: one; pairs: two; default "text")
   bool text_asked = true;         // false: `text` comes from another data set, so a text file is accepted
   // Column of the label: a class, or a number (regression). Empty: no labels, so every label is -1 and every score
   // NaN.
   std::string label;
   std::int64_t max_length = 128;  // tokens per sequence, specials included
+  std::int64_t first_length = 0;  // mlm, two columns: most tokens of the first text; 0: a quarter of max_length
   bool ends = true;               // clm: the tokenizer's end piece follows every document
   // clm: each row of JSONL is a conversation (column "messages" if none is named), a document by this template. The
   // answers of the assistant are predicted, see ChatTemplate::conversation(). Null: rows are texts.
@@ -75,6 +87,7 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   bool shuffle = true;  // false: evaluation, in order, one epoch
   double mask_probability = 0.15;
+  bool whole_words = false;  // mlm: all pieces of a word are masked, or none
   // Clm, evaluation: one window of max_length tokens every `stride` tokens of a document. A window counts only tokens
   // that no window before it counted (0: packed as for training).
   std::int64_t stride = 0;

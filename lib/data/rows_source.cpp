@@ -16,7 +16,8 @@ class RowsSource final : public WindowSource {
     const std::int64_t size = dataset_->size();
     Window window;
     window.start = window.next = start;
-    window.scored = dataset_->spec().task == Task::regression;
+    window.task = dataset_->spec().task;
+    window.table = &dataset_->table;
     window.start.step = steps_before(step_size(), start.window);
     const std::int64_t begin = start.samples - start.epoch * size;
     if (begin < 0 || begin >= size)
@@ -24,23 +25,24 @@ class RowsSource final : public WindowSource {
     const std::int64_t count = std::min(size - begin, step_size().sequences * window_steps(step_size(), start.window));
 
     const Permutation order(size, Random(options_.seed, static_cast<std::uint64_t>(start.epoch), Purpose::rows));
-    std::vector<Ids> ids(static_cast<std::size_t>(count));
+    std::vector<Ids> ids(static_cast<std::size_t>(count)), tags(ids.size());
     window.sequences.resize(static_cast<std::size_t>(count));
     in_parts(options_.threads, count, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t i = from; i < to; ++i) {
         check_cancelled();
         const std::int64_t row = options_.shuffle ? order(begin + i) : begin + i;
-        encode_row(row, ids[static_cast<std::size_t>(i)], window.sequences[static_cast<std::size_t>(i)]);
-        window.sequences[static_cast<std::size_t>(i)].sample = row + start.epoch * size;
+        const auto at = static_cast<std::size_t>(i);
+        encode(row, ids[at], tags[at], window.sequences[at]);
+        window.sequences[at].sample = row + start.epoch * size;
       }
     });
     std::size_t tokens = 0;
     for (const Ids& one : ids) tokens += one.size();
     window.ids.reserve(tokens);
-    for (std::int64_t i = 0; i < count; ++i) {
-      window.sequences[static_cast<std::size_t>(i)].begin = window.ids.size();
-      window.ids.insert(window.ids.end(), ids[static_cast<std::size_t>(i)].begin(),
-                        ids[static_cast<std::size_t>(i)].end());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      window.sequences[i].begin = window.ids.size();
+      window.ids.insert(window.ids.end(), ids[i].begin(), ids[i].end());
+      window.tags.insert(window.tags.end(), tags[i].begin(), tags[i].end());
     }
     arrange(window);
     advance(window, begin + count == size, count);
@@ -53,6 +55,51 @@ class RowsSource final : public WindowSource {
     window.next.epoch += last;
     window.next.window = last ? 0 : window.start.window + 1;
     window.next.step = steps_before(step_size(), window.next.window);
+  }
+
+  void encode(std::int64_t row, Ids& ids, Ids& tags, Sequence& sequence) const {
+    switch (dataset_->spec().task) {
+      case Task::tag: return encode_words(row, ids, tags, sequence);
+      case Task::pairs: return encode_apart(row, ids, sequence);
+      default: return encode_row(row, ids, sequence);
+    }
+  }
+
+  // Encodes [CLS] words [SEP]. The first token of a word has its label: -2 if the row has none.
+  void encode_words(std::int64_t row, Ids& ids, Ids& tags, Sequence& sequence) const {
+    const Specials& specials = dataset_->tokenizer().specials();
+    const auto most = static_cast<std::size_t>(dataset_->spec().max_length - 1);
+    std::vector<std::string_view> labels;
+    for_each_part(dataset_->table.text(row, 1), word_blanks, [&](std::string_view label) { labels.push_back(label); });
+    ids.push_back(specials.cls);
+    tags.push_back(-1);
+    std::size_t word = 0;
+    for_each_part(dataset_->table.text(row, 0), word_blanks, [&](std::string_view text) {
+      const std::size_t begin = ids.size(), number = word++;
+      if (begin >= most) return;
+      dataset_->tokenizer().encode(number == 0 ? std::string(text) : " " + std::string(text), ids);
+      ids.resize(std::min(ids.size(), most));
+      tags.resize(ids.size(), -1);
+      if (ids.size() > begin) tags[begin] = labels.empty() ? -2 : dataset_->table.find_label(labels[number]);
+    });
+    ids.push_back(specials.sep);
+    tags.push_back(-1);
+    sequence.length = sequence.second = static_cast<std::int32_t>(ids.size());
+  }
+
+  // Encodes [CLS] first [SEP] and [CLS] second [SEP], one after the other.
+  void encode_apart(std::int64_t row, Ids& ids, Sequence& sequence) const {
+    const Specials& specials = dataset_->tokenizer().specials();
+    const auto most = static_cast<std::size_t>(dataset_->spec().max_length - 1);
+    for (const int which : {0, 1}) {
+      sequence.second = static_cast<std::int32_t>(ids.size());
+      Ids text{specials.cls};
+      dataset_->tokenizer().encode_start(dataset_->table.text(row, which), most, text);
+      text.resize(std::min(text.size(), most));
+      text.push_back(specials.sep);
+      ids.insert(ids.end(), text.begin(), text.end());
+    }
+    sequence.length = static_cast<std::int32_t>(ids.size());
   }
 
   // Encodes [CLS] first [SEP], or [CLS] first [SEP] second [SEP], with token type 1 from the second text on. RoBERTa

@@ -23,6 +23,7 @@ class StreamSource final : public WindowSource {
     seek(start);
     Window window;
     window.start = window.next = start;
+    window.task = dataset_->spec().task;
     window.start.step = steps_before(step_size(), start.window);
     const std::int64_t wanted = step_size().sequences * window_steps(step_size(), start.window);
     // Unused pages of it take no memory; growth by doublings would.
@@ -52,7 +53,7 @@ class StreamSource final : public WindowSource {
     constexpr std::size_t enough = std::size_t{1} << 19;
     std::vector<Piece> fresh;
     Piece piece;
-    for (std::size_t bytes = 0; bytes < enough && !ended_; bytes += piece.text.size() + 1) {
+    for (std::size_t bytes = 0; bytes < enough && !ended_; bytes += piece.text.size() + piece.first.size() + 1) {
       ended_ = !corpus_->next(piece);
       if (!ended_) fresh.push_back(piece);
     }
@@ -60,8 +61,8 @@ class StreamSource final : public WindowSource {
       for (std::int64_t i = from; i < to; ++i) {
         check_cancelled();
         Piece& one = fresh[static_cast<std::size_t>(i)];
-        clm() ? encode_document(one) : dataset_->tokenizer().encode(one.text, one.ids);
-        one.text = {};
+        clm() ? encode_document(one) : encode_text(one);
+        one.text = one.first = {};
       }
     });
     // Kept ids lie between the many small blocks that the tokenizer has freed, so the heaps do not shrink by
@@ -73,6 +74,15 @@ class StreamSource final : public WindowSource {
   }
 
   bool clm() const { return dataset_->spec().task == Task::clm; }
+  bool pair() const { return dataset_->spec().text.size() > 1; }
+
+  void encode_text(Piece& piece) const {
+    dataset_->tokenizer().encode(piece.text, piece.ids);
+    if (!pair()) return;
+    const auto most = static_cast<std::size_t>(first_tokens(dataset_->spec()));
+    dataset_->tokenizer().encode_start(piece.first, most, piece.first_ids);
+    piece.first_ids.resize(std::min(piece.first_ids.size(), most));
+  }
 
   void encode_conversation_of(Piece& piece) {
     const ChatTemplate& chat = *dataset_->spec().chat;
@@ -116,13 +126,16 @@ class StreamSource final : public WindowSource {
     Sequence sequence;
     sequence.begin = window.ids.size();
     sequence.sample = window.start.samples + static_cast<std::int64_t>(window.sequences.size());
-    if (!clm())
+    if (pair())
+      pack_pair(window, sequence);
+    else if (!clm())
       pack_lines(window);
     else if (options_.stride == 0)
       pack_documents(window, sequence);
     else
       take_window(window, sequence);
-    sequence.length = sequence.second = static_cast<std::int32_t>(window.ids.size() - sequence.begin);
+    sequence.length = static_cast<std::int32_t>(window.ids.size() - sequence.begin);
+    if (sequence.second == 0) sequence.second = sequence.length;
     window.sequences.push_back(sequence);
     return true;
   }
@@ -183,6 +196,23 @@ class StreamSource final : public WindowSource {
       document_ended_ = false;
       used += take_tokens(window, room - used);
     }
+    window.ids.push_back(specials.sep);
+  }
+
+  // Packs one sequence: [CLS] first [SEP] second [SEP], with as much of the second text as fits. A first text without
+  // tokens is left out.
+  void pack_pair(Window& window, Sequence& sequence) {
+    const Specials& specials = dataset_->tokenizer().specials();
+    const Ids& first = pieces_.front().first_ids;
+    std::int64_t room = dataset_->spec().max_length - 2;
+    window.ids.push_back(specials.cls);
+    if (!first.empty()) {
+      window.ids.insert(window.ids.end(), first.begin(), first.end());
+      window.ids.insert(window.ids.end(), static_cast<std::size_t>(specials.separators), specials.sep);
+      room -= std::ssize(first) + specials.separators;
+      if (specials.second_type) sequence.second = static_cast<std::int32_t>(window.ids.size() - sequence.begin);
+    }
+    take_tokens(window, room);
     window.ids.push_back(specials.sep);
   }
 

@@ -12,6 +12,9 @@ const char* name_of(Task task) {
     case Task::regression: return "regression";
     case Task::ctr: return "ctr";
     case Task::image: return "image";
+    case Task::multilabel: return "multilabel";
+    case Task::tag: return "tag";
+    case Task::pairs: return "pairs";
   }
   return "?";
 }

@@ -15,8 +15,8 @@ namespace comera::data {
 struct Sequence {
   std::size_t begin = 0;    // index in Window::ids
   std::int32_t length = 0;  // specials included
-  std::int32_t second = 0;  // position at which token type 1 begins; `length` if there is none
-  std::int32_t label = -1;
+  std::int32_t second = 0;  // position at which token type 1 begins, pairs: the second text; `length` if there is none
+  std::int32_t label = -1;  // multilabel: number of the set
   float score = Table::no_score;
   std::int32_t counted_from = 0;  // clm: the first position whose prediction counts
   std::int32_t next = -1;         // clm: the token after the last one, if its document continues
@@ -26,7 +26,9 @@ struct Sequence {
 struct Window {
   Ids ids;
   std::vector<Sequence> sequences;
-  bool scored = false;                 // regression: labels are numbers
+  Task task = Task::classify;
+  const Table* table = nullptr;        // multilabel: has the sets of labels
+  std::vector<std::int32_t> tags;      // tag: parallel to `ids`, as the batch's word_labels
   std::vector<std::uint8_t> answers;   // conversations: parallel to `ids`, 1 for what is predicted; else empty
   std::vector<std::size_t> documents;  // clm: indices in `ids` at which a document begins, ascending
   LoaderState start, next;             // `next.epoch` differs from `start.epoch` if this window ends the epoch

@@ -38,8 +38,9 @@ struct EngineOptions {
 struct Scores {
   double loss = 0;                     // summed, not divided
   double correct = 0;                  // of the batch's `counted`
-  std::span<const std::int32_t> best;  // predicted classes [B], or ids [P]
-  // classify: [B, labels]; regression: [B, 1]; decoders: [P, vocabulary] of the requested rows
+  std::span<const std::int32_t> best;  // predicted classes [B], of tokens [B*T] (tag), or ids [P]
+  // classify, multilabel: [B, labels]; tag: [B*T, labels]; regression: [B, 1]; decoders: [P, vocabulary] of the
+  // requested rows
   std::span<const double> logits;
   std::span<const double> embedding;  // embed: [B, N]
   std::span<const double> hidden;     // embed and clm with fetch_hidden: [B*T, N], padding included

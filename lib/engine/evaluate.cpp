@@ -27,8 +27,47 @@ void add_classified(const data::Batch& batch, const Scores& scores, std::int64_t
     const std::int32_t predicted = scores.best[b];
     if (labels[b] >= 0 && static_cast<std::size_t>(labels[b]) < classes) ++result.confusion[labels[b]][predicted];
     if (each)
-      each({first_row + static_cast<std::int64_t>(b), labels[b], predicted,
-            probability_of(scores.logits.subspan(b * classes, classes), predicted)});
+      each({.row = first_row + static_cast<std::int64_t>(b),
+            .label = labels[b],
+            .predicted = predicted,
+            .probability = probability_of(scores.logits.subspan(b * classes, classes), predicted)});
+  }
+}
+
+// Words: the tokens with a label, known or not.
+void add_tagged(const data::Batch& batch, const Scores& scores, std::int64_t first_row, Evaluation& result,
+                const std::function<void(const Prediction&)>& each) {
+  const auto labels = batch["word_labels"].as<const std::int32_t>();
+  const std::size_t classes = scores.logits.size() / std::max<std::size_t>(labels.size(), 1);
+  for (std::size_t k = 0; k < labels.size(); ++k) {
+    if (labels[k] == -1) continue;
+    const std::int32_t predicted = scores.best[k];
+    if (labels[k] >= 0) ++result.confusion[labels[k]][predicted];
+    if (each)
+      each({.row = first_row + static_cast<std::int64_t>(k) / batch.length,
+            .label = std::max(labels[k], -1),
+            .predicted = predicted,
+            .probability = probability_of(scores.logits.subspan(k * classes, classes), predicted)});
+  }
+}
+
+void add_sets(const data::Batch& batch, const Scores& scores, std::int64_t first_row, SetScores& sets,
+              const std::function<void(const Prediction&)>& each) {
+  const auto known = batch["label_sets"].as<const std::int32_t>();
+  const std::size_t labels = known.size() / static_cast<std::size_t>(std::max<std::int64_t>(batch.sequences, 1));
+  std::vector<std::uint8_t> right(labels), set(labels);
+  for (std::size_t begin = 0; begin < known.size(); begin += labels) {
+    double probability = 1;
+    for (std::size_t label = 0; label < labels; ++label) {
+      const double logit = scores.logits[begin + label];
+      right[label] = known[begin + label] == 1;
+      set[label] = logit > 0;
+      probability /= 1 + std::exp(-std::abs(logit));
+    }
+    const bool labelled = known[begin] >= 0;
+    if (labelled) sets.add(right, set);
+    if (each)
+      each({.row = first_row + static_cast<std::int64_t>(begin / labels), .set = set, .probability = probability});
   }
 }
 
@@ -57,7 +96,10 @@ void add_clicks(const data::Batch& batch, const Scores& scores, std::int64_t fir
     if (labels[b] >= 0)
       clicks.logits.push_back(static_cast<float>(logit)), clicks.labels.push_back(labels[b] == 1 ? 1 : 0);
     if (each)
-      each({first_row + static_cast<std::int64_t>(b), labels[b], logit > 0 ? 1 : 0, 1 / (1 + std::exp(-logit))});
+      each({.row = first_row + static_cast<std::int64_t>(b),
+            .label = labels[b],
+            .predicted = logit > 0 ? 1 : 0,
+            .probability = 1 / (1 + std::exp(-logit))});
   }
 }
 
@@ -81,18 +123,20 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   loading.seed = options.seed;
   loading.shuffle = false;
   loading.mask_probability = options.mask_probability;
+  loading.whole_words = options.whole_words;
   loading.threads = options.threads;
   loading.stride = options.stride;
   loading.stops = true;
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
-  const bool classify = data::names_classes(dataset->spec().task);
+  const bool confuses = data::has_one_class(dataset->spec().task);
   // Without labels only the teacher's loss is measured. It is a loss per sequence.
   const bool unlabelled = options.teach && !predicts_words(dataset->spec().task) && dataset->spec().label.empty();
   Evaluation result;
   result.task = dataset->spec().task;
   Numbers numbers;
   ClickScores clicks;
-  const std::size_t classes = classify ? dataset->labels().size() : 0;
+  SetScores sets;
+  const std::size_t classes = confuses ? dataset->labels().size() : 0;
   result.confusion.assign(classes, std::vector<std::int64_t>(classes));
   double loss = 0, correct = 0;
   data::Batch batch;
@@ -105,7 +149,9 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
     loss += scores.loss;
     correct += scores.correct;
     result.counted += unlabelled ? batch.sequences : batch.counted;
-    if (classify) add_classified(batch, scores, row, result, each);
+    if (result.task == data::Task::classify) add_classified(batch, scores, row, result, each);
+    if (result.task == data::Task::tag) add_tagged(batch, scores, row, result, each);
+    if (result.task == data::Task::multilabel) add_sets(batch, scores, row, sets, each);
     if (result.task == data::Task::regression) add_numbers(batch, scores, row, numbers, each);
     if (result.task == data::Task::ctr) add_clicks(batch, scores, row, clicks, each);
     if (each && predicts_words(result.task)) each({.row = row, .tokens = batch.counted, .loss = scores.loss});
@@ -114,6 +160,8 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   const double counted = static_cast<double>(std::max<std::int64_t>(result.counted, 1));
   result.loss = loss / counted;
   result.accuracy = correct / counted;
+  if (confuses) result.classes = class_metrics(result.confusion);
+  result.sets = sets.metrics();
   result.scores = score_metrics(numbers.predicted, numbers.known);
   result.clicks = click_metrics(clicks);
   if (options.bootstrap > 0) add_bootstrap_errors(clicks, options.bootstrap, options.seed, result.clicks);

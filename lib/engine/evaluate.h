@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/data/loader.h"
+#include "lib/engine/class_metrics.h"
 #include "lib/engine/click_metrics.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/score_metrics.h"
@@ -18,13 +19,17 @@ constexpr bool has_accuracy(data::Task task) { return task != data::Task::embed 
 
 struct Evaluation {
   data::Task task = data::Task::classify;
-  double loss = 0;      // mean over `counted`
-  double accuracy = 0;  // share of examples (classify) or of predicted tokens (mlm, clm); see has_accuracy()
+  double loss = 0;  // mean over `counted`
+  // Share of examples (classify), of decisions (multilabel), of words (tag), of first texts whose own second text is
+  // the nearest of their batch (pairs), or of predicted tokens (mlm, clm); see has_accuracy().
+  double accuracy = 0;
   // Examples with a known label, or all examples of data without labels. 0: loss and accuracy are undefined.
   std::int64_t counted = 0;
-  std::vector<std::vector<std::int64_t>> confusion;  // classify, image: [label][predicted]
-  ScoreMetrics scores;                               // regression: over the examples with a known number
-  ClickMetrics clicks;                               // ctr
+  Confusion confusion;   // classify, tag, image
+  ClassMetrics classes;  // the same
+  SetMetrics sets;       // multilabel
+  ScoreMetrics scores;   // regression: over the examples with a known number
+  ClickMetrics clicks;   // ctr
   double seconds = 0;
 };
 
@@ -33,7 +38,8 @@ struct Prediction {
   std::int64_t row = 0;     // in the order of the data
   std::int32_t label = -1;  // -1: not known
   std::int32_t predicted = 0;
-  double probability = 0;   // of `predicted`; ctr: of a click
+  std::vector<std::uint8_t> set = {};  // multilabel: by label, 1 if it is predicted
+  double probability = 0;   // of `predicted`; multilabel: of the predicted set, by independent labels; ctr: of a click
   double score = 0;         // regression: the predicted number
   double known = NAN;       // regression: the right number if it is known
   std::int64_t tokens = 0;  // mlm, clm: predicted tokens
@@ -44,7 +50,8 @@ struct EvaluationOptions {
   std::int64_t batch = 32;
   std::uint64_t seed = 0;  // of the masks (mlm)
   double mask_probability = 0.15;
-  std::int64_t stride = 0;  // clm: see data::LoaderOptions
+  bool whole_words = false;  // mlm
+  std::int64_t stride = 0;   // clm: see data::LoaderOptions
   int threads = 1;
   // Adds the targets of a teacher to every batch. The loss against the teacher is then part of the loss.
   std::function<void(data::Batch&)> teach = {};
@@ -53,8 +60,8 @@ struct EvaluationOptions {
   std::string task = "evaluating";  // name on the live line; "": no live line
 };
 
-// One pass over the data in its order. Throws Stopped on a signal. `each` is called for every example (classify,
-// regression) or every micro-batch (mlm, clm).
+// One pass over the data in its order. Throws Stopped on a signal. `each` is called for every example, for every
+// word (tag: all words of a row one after another), or every micro-batch (mlm, clm).
 Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset,
                     const EvaluationOptions& options, const std::function<void(const Prediction&)>& each = {});
 

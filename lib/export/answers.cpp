@@ -180,6 +180,17 @@ std::vector<double> model_embeddings(const models::Spec& spec, engine::Engine& e
   return values;
 }
 
+// The logits of all tokens without padding.
+std::vector<double> model_tags(const models::Spec& spec, engine::Engine& engine, const RandomTokens& tokens) {
+  const engine::Scores scores = scores_of(engine, batch_of(spec, tokens));
+  std::vector<double> values;
+  for (const std::int64_t k : counted_rows(tokens)) {
+    const auto row = scores.logits.begin() + k * spec.outputs();
+    values.insert(values.end(), row, row + spec.outputs());
+  }
+  return values;
+}
+
 std::vector<double> model_logits(engine::Engine& engine, const RandomTokens& tokens) {
   const std::vector<std::int64_t> few = few_rows(tokens);
   const std::vector<std::int32_t> rows(few.begin(), few.end());
@@ -202,7 +213,9 @@ std::vector<double> graph_answers(const Reading& reading) {
   const std::int64_t words = reading.spec.vocabulary;
   switch (reading.spec.task) {
     case Task::classify:
+    case Task::multilabel:
     case Task::regression: return reading.outputs.at("logits").reals;
+    case Task::tag: return reading.rows("logits", counted_rows(reading.tokens), reading.spec.outputs());
     case Task::clm: return reading.rows("logits", few_rows(reading.tokens), words);
     case Task::mlm: {
       std::vector<double> values;
@@ -219,6 +232,7 @@ std::vector<double> graph_answers(const Reading& reading) {
       return values;
     }
     case Task::image: return reading.outputs.at("logits").reals;
+    case Task::pairs:       // is stored as embed
     case Task::ctr: break;  // has no graph
   }
   COMERA_CHECK(false);
@@ -229,10 +243,13 @@ std::vector<double> graph_answers(const Reading& reading) {
 std::vector<double> model_answers(const models::Spec& spec, engine::Engine& engine, const RandomTokens& tokens) {
   switch (spec.task) {
     case Task::classify:
+    case Task::multilabel:
     case Task::regression: {
       const engine::Scores scores = scores_of(engine, batch_of(spec, tokens));
       return {scores.logits.begin(), scores.logits.end()};
     }
+    case Task::tag: return model_tags(spec, engine, tokens);
+    case Task::pairs: break;  // is stored as embed
     case Task::mlm: return model_probabilities(spec, engine, tokens);
     case Task::embed: return model_embeddings(spec, engine, tokens);
     case Task::clm: return model_logits(engine, tokens);

@@ -199,14 +199,20 @@ class EncoderGraph {
     }
   }
 
+  Name wide_head(const Name& x) {
+    const Name y = activate_head(linear(build_, names_.head_dense, x, spec_.hidden, spec_.hidden));
+    return names_.head_norm.empty() ? y : norm(names_.head_norm, y);
+  }
+
   void head(const Name& x) {
     if (data::learns_labels(spec_.task)) {
       const std::int64_t outputs = spec_.outputs();
-      const Name vector = pool(spec_.classifier_pooling, x);
-      Name pooled = activate_head(linear(build_, names_.head_dense, vector, spec_.hidden, spec_.hidden));
-      if (!names_.head_norm.empty()) pooled = norm(names_.head_norm, pooled);
-      return graph_.output(linear(build_, names_.classifier, pooled, spec_.hidden, outputs), "logits",
-                           {"batch_size", outputs});
+      const bool words = spec_.task == models::Task::tag;
+      const Name vector = words ? x : pool(spec_.classifier_pooling, x);
+      const Name pooled = words && !is_modern(spec_) ? x : wide_head(vector);
+      const Name logits = linear(build_, names_.classifier, pooled, spec_.hidden, outputs);
+      if (words) return graph_.output(logits, "logits", {"batch_size", "sequence_length", outputs});
+      return graph_.output(logits, "logits", {"batch_size", outputs});
     }
     if (spec_.task == models::Task::embed) return embed(x);
     const Name transformed =

@@ -1,4 +1,4 @@
-// The logistic loss of one logit per example.
+// The logistic loss of single logits.
 #pragma once
 
 #include "lib/data/batch.h"
@@ -8,12 +8,13 @@
 
 namespace comera::layers {
 
-// loss = sum over the examples with a label (the batch's "labels", 0 or 1) of log(1 + exp(z)) - label z, times the
+// loss = sum over the logits with a label, 0 or 1, of log(1 + exp(z)) - label z, times the
 // step's loss scale.
 class Logistic {
  public:
-  void declare(const data::Batch& batch, plan::Inputs& inputs) { inputs.add(batch["labels"], labels_); }
-  // logits [B, 1]; adds to the step's loss and to its number of correct predictions.
+  // labels: one per logit, -1 if it is not known.
+  void declare(const TensorView& labels, plan::Inputs& inputs) { inputs.add(labels, labels_); }
+  // logits: as many as labels, in their order; adds to the step's loss and to its number of correct predictions.
   void forward(Pass& pass, StepState& state, const Tensor& logits);
   // Replaces the logits by their gradients.
   void backward(Pass& pass, const Tensor& logits);

@@ -146,7 +146,7 @@ void read_refactoring(const OptionValues& values, TrainOptions& options) {
 // Refuses a measure that the task does not have.
 Metric best_by(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("best-by");
-  if (word == "automatic") return data::names_classes(task) ? Metric::accuracy : Metric::loss;
+  if (word == "automatic") return data::has_one_class(task) ? Metric::accuracy : Metric::loss;
   if (word == "loss") return Metric::loss;
   const bool spearman = word == "spearman";
   if (spearman ? task != data::Task::regression : !engine::has_accuracy(task))
@@ -168,9 +168,12 @@ Option data_format_option(const char* group) {
 std::vector<Option> data_options() {
   const char* g = "Data";
   std::vector<Option> rows = {
-      choice(g, "task", "classify", {"classify", "regression", "mlm", "clm", "embed", "ctr", "image"},
-             "training objective: labels of texts, numbers of texts, masked tokens, the next token (decoders), "
-             "embeddings (from a teacher), clicks (dlrm), or classes of images (vit)"),
+      choice(g, "task", "classify",
+             {"classify", "regression", "multilabel", "tag", "mlm", "clm", "embed", "pairs", "ctr", "image"},
+             "training objective: labels of texts, numbers of texts, any number of labels of a text (separated by |), a "
+             "label of each word (both separated by blanks), masked tokens, the next token (decoders), embeddings (from "
+             "a teacher), embeddings by cosine of pairs of texts with the other pairs of the batch as negatives, clicks "
+             "(dlrm), or classes of images (vit)"),
       also(row(g, "data", OptionType::list, "",
                "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed; images: an IDX "
                "file, or a "
@@ -179,9 +182,9 @@ std::vector<Option> data_options() {
       also(row(g, "dev", OptionType::list, "", "files to evaluate on"),
            {"validation", "valid", "eval-data", "validation-file", "test", "test-data"}),
       row(g, "text", OptionType::list, "",
-          "columns of a table with text: one, or two for pairs (classify, regression)"),
+          "columns of a table with text: one, or two for pairs (classify, regression, multilabel, mlm, pairs)"),
       also(row(g, "label", OptionType::string, "label",
-               "the column with the label, a class or a number (classify, regression)"),
+               "the column with the label: a class, a number, or labels (classify, regression, multilabel, tag)"),
            {"target-column", "label-column"}),
       chat_option(g),
       data_format_option(g),
@@ -202,6 +205,8 @@ std::vector<Option> data_options() {
       also(count(g, "accumulate", "1", 1, "micro-batches per step"),
            {"gradient-accumulation-steps", "grad-accum", "accumulation-steps"}),
       number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
+      row(g, "whole-words", OptionType::flag, "", "mask all pieces of a word or none (mlm)"),
+      count(g, "first-length", "", 1, "most tokens of the first text of a pair (mlm)"),
       row(g, "document-end", OptionType::flag, "true", "append the tokenizer's end piece to every document (clm)"),
       also(free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead")),
            {"num-workers", "workers"})};
@@ -211,6 +216,7 @@ std::vector<Option> data_options() {
     if (option.name == "text") option.metavar = "NAME,...", option.default_words = "text";
     if (option.name == "label") option.metavar = "NAME";
     if (option.name == "tokenizer" || option.name == "schema") option.metavar = "FILE";
+    if (option.name == "first-length") option.default_words = "a quarter of --seq";
     if (option.name == "min-count" || option.name == "hash-rows") option.default_words = "the schema's";
   }
   return rows;
@@ -314,7 +320,8 @@ std::vector<Option> run_options() {
 
 data::Task task_of(const OptionValues& values) {
   for (const data::Task task : {data::Task::mlm, data::Task::clm, data::Task::embed, data::Task::regression,
-                                data::Task::ctr, data::Task::image})
+                                data::Task::ctr, data::Task::image, data::Task::multilabel, data::Task::tag,
+                                data::Task::pairs})
     if (values.text("task") == data::name_of(task)) return task;
   return data::Task::classify;
 }
@@ -338,6 +345,7 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
   const bool unlabelled = values.table().find("unlabelled") && values.flag("unlabelled");
   if (data::learns_labels(spec.task) && !unlabelled) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
+  spec.first_length = values.has("first-length") ? values.integer("first-length") : 0;
   spec.ends = values.flag("document-end");
   if (values.has("schema")) spec.schema = values.text("schema");
   if (values.has("min-count")) spec.min_count = values.integer("min-count");
@@ -355,6 +363,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.accumulate = values.integer("accumulate");
   options.length = options.task == data::Task::ctr ? 1 : values.integer("seq");
   options.mask_probability = values.real("mask-probability");
+  options.whole_words = options.task == data::Task::mlm && values.flag("whole-words");
   options.seed = static_cast<std::uint64_t>(values.integer("seed"));
   options.threads = static_cast<int>(values.integer("reader-threads"));
   read_lengths(values, options);

@@ -24,6 +24,7 @@ struct TrainOptions {
   data::Task task = data::Task::classify;
   std::int64_t batch = 32, accumulate = 1, length = 128;
   double mask_probability = 0.15;
+  bool whole_words = false;
   std::uint64_t seed = 0;
   int threads = 1;
 

@@ -47,6 +47,7 @@ void Trainer::build() {
   loading.accumulate = options_.accumulate;
   loading.seed = options_.seed;
   loading.mask_probability = options_.mask_probability;
+  loading.whole_words = options_.whole_words;
   loading.threads = options_.threads;
   loader_ = data::Loader::open(inputs_.data, loading, state_.data);
   parts_.resize(static_cast<std::size_t>(options_.accumulate));
@@ -348,8 +349,10 @@ bool Trainer::gains() const {
 void Trainer::evaluate_now() {
   if (!inputs_.dev || state_.evaluation.step == state_.step) return;
   const double start = wall_seconds();
-  engine::EvaluationOptions evaluation{
-      .batch = options_.batch, .seed = options_.seed, .mask_probability = options_.mask_probability};
+  engine::EvaluationOptions evaluation{.batch = options_.batch,
+                                       .seed = options_.seed,
+                                       .mask_probability = options_.mask_probability,
+                                       .whole_words = options_.whole_words};
   evaluation.threads = options_.threads;
   if (Teacher* teacher = dev_teacher()) evaluation.teach = [teacher](data::Batch& batch) { teacher->teach(batch); };
   evaluation.require_finite = false;  // a continuing run may recover, and a finished one keeps its weights

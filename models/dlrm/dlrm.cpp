@@ -147,7 +147,7 @@ class Dlrm final : public layers::Model {
     inputs.add(view, dense_);
     inputs.add(batch["samples"], samples_);
     for (Bag& bag : bags_) bag.declare(batch, inputs);
-    loss_.declare(batch, inputs);
+    loss_.declare(batch["labels"], inputs);
   }
 
   data::Batch planning_batch(std::int64_t sequences, std::int64_t, double) const override {

@@ -210,6 +210,8 @@ class Encoder final : public layers::Model {
     switch (spec_.task) {
       case Task::classify: return make_classifier(builder_, spec_);
       case Task::regression: return make_regressor(builder_, spec_);
+      case Task::multilabel: return make_multilabel_classifier(builder_, spec_);
+      case Task::tag: return make_tagger(builder_, spec_);
       case Task::mlm: return make_masked_language_model(builder_, spec_, embeddings_.words());
       default: return make_sentence_embedding(builder_, spec_);
     }

@@ -13,7 +13,9 @@ namespace {
 
 using io::Json;
 
-constexpr const char *regression = "regression", *single_label = "single_label_classification";  // problem_type
+// Values of problem_type.
+constexpr const char *regression = "regression", *single_label = "single_label_classification",
+                     *multi_label = "multi_label_classification";
 
 // A model_type, the beginning of the names of its architectures, and the defaults of missing keys.
 struct Family {
@@ -92,6 +94,7 @@ const Family& family_of(const EncoderSpec& spec) {
 }
 
 const char* ending_of(Task task) {
+  if (task == Task::tag) return "ForTokenClassification";
   if (data::learns_labels(task)) return "ForSequenceClassification";
   return task == Task::mlm ? "ForMaskedLM" : "Model";
 }
@@ -102,16 +105,19 @@ void read_labels(EncoderSpec& spec, const ConfigReader& reader) {
   const bool one = !reader.has("id2label") && reader.has("num_labels") && reader.integer("num_labels") == 1;
   spec.labels = one ? std::vector<std::string>{regression_label} : reader.labels();
   const std::string type = reader.text("problem_type", spec.labels.size() == 1 ? regression : single_label);
-  if (type != regression && type != single_label)
-    fail_input("{}: problem_type is '{}'; only '{}' and '{}' are supported", reader.name(), printable(type),
-               single_label, regression);
-  spec.task = type == regression ? Task::regression : Task::classify;
+  if (type != regression && type != single_label && type != multi_label)
+    fail_input("{}: problem_type is '{}'; only '{}', '{}' and '{}' are supported", reader.name(), printable(type),
+               single_label, multi_label, regression);
+  spec.task = type == regression ? Task::regression : type == multi_label ? Task::multilabel : Task::classify;
 }
 
 void read_heads(EncoderSpec& spec, const ConfigReader& reader, const StoredNames& names) {
   const std::string architecture = reader.architecture(), beginning = family_of(spec).architecture;
   if (architecture == beginning + "ForSequenceClassification") {
     read_labels(spec, reader);
+  } else if (architecture == beginning + "ForTokenClassification") {
+    spec.task = Task::tag;
+    spec.labels = reader.labels();
   } else if (architecture == beginning + "ForMaskedLM") {
     spec.task = Task::mlm;
   } else if (architecture == beginning + "Model") {
@@ -120,9 +126,9 @@ void read_heads(EncoderSpec& spec, const ConfigReader& reader, const StoredNames
     spec.pooler = names.pooler && spec.family != EncoderFamily::distilbert && !is_modern(spec);
   } else {
     fail_input(
-        "{}: architecture {} is not supported; of model_type {}, {}Model, {}ForSequenceClassification and "
-        "{}ForMaskedLM are",
-        reader.name(), architecture, family_of(spec).type, beginning, beginning, beginning);
+        "{}: architecture {} is not supported; of model_type {}, {}Model, {}ForSequenceClassification, "
+        "{}ForTokenClassification and {}ForMaskedLM are",
+        reader.name(), architecture, family_of(spec).type, beginning, beginning, beginning, beginning);
   }
 }
 
@@ -153,6 +159,7 @@ std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) 
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = torch_dtype(model);
   if (spec.task == Task::regression) config["problem_type"] = regression, config["num_labels"] = 1;
+  if (spec.task == Task::multilabel) config["problem_type"] = multi_label;
   if (data::learns_labels(spec.task)) write_labels(config, spec.labels);
   write_forms(config, model);
   return io::json_text(config);

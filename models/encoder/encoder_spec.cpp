@@ -57,7 +57,7 @@ EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.bare ? "" : pre
   pooler = root_ + "pooler.dense";
   const bool roberta = like_roberta(spec);
   head_dense = roberta ? "classifier.dense" : pooler;
-  classifier = roberta ? "classifier.out_proj" : "classifier";
+  classifier = roberta && spec.task != Task::tag ? "classifier.out_proj" : "classifier";
   transform = roberta ? "lm_head.dense" : "cls.predictions.transform.dense";
   transform_norm = roberta ? "lm_head.layer_norm" : "cls.predictions.transform.LayerNorm";
   decoder_bias = roberta ? "lm_head.bias" : "cls.predictions.bias";
@@ -148,16 +148,24 @@ std::vector<WeightSite> block_sites(const EncoderSpec& spec) {
   return sites;
 }
 
+namespace {
+
+// The linear layer of the head that is as wide as the model; "" if it has none.
+std::string head_layer(const EncoderSpec& spec, const EncoderNames& names) {
+  if (spec.task == Task::mlm) return names.transform;
+  if (data::makes_vectors(spec.task)) return spec.pooler ? names.pooler : "";
+  return spec.task == Task::tag && !is_modern(spec) ? "" : names.head_dense;
+}
+
+}  // namespace
+
 std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
   const EncoderNames names(spec);
   std::vector<WeightSite> sites{{names.word, spec.vocabulary, spec.hidden, true}};
   const std::vector<WeightSite> blocks = block_sites(spec);
   sites.insert(sites.end(), blocks.begin(), blocks.end());
-  if (spec.task != Task::embed || spec.pooler)
-    sites.push_back({spec.task == Task::mlm     ? names.transform
-                     : spec.task == Task::embed ? names.pooler
-                                                : names.head_dense,
-                     spec.hidden, spec.hidden, false});
+  if (const std::string& layer = head_layer(spec, names); !layer.empty())
+    sites.push_back({layer, spec.hidden, spec.hidden, false});
   return sites;
 }
 
@@ -168,10 +176,10 @@ EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std:
         "learn --task mlm");
   EncoderSpec out = spec;
   out.task = task;
-  out.labels = task == Task::classify     ? labels
+  out.labels = data::has_classes(task)    ? labels
                : task == Task::regression ? std::vector<std::string>{regression_label}
                                           : std::vector<std::string>{};
-  if (task != Task::embed) out.bare = out.pooler = false;
+  if (!data::makes_vectors(task)) out.bare = out.pooler = false;
   const std::string before = EncoderNames(spec).prefix(), after = EncoderNames(out).prefix();
   out.forms.clear();
   const std::vector<WeightSite> sites = weight_sites(out);
@@ -233,6 +241,8 @@ void check(const EncoderSpec& spec) {
         "[model] a regression has one output, but there are {} labels; several numbers of one text are not supported",
         spec.labels.size());
   if (spec.task == Task::classify) check_labels(spec);
+  if (spec.task != Task::classify && data::has_classes(spec.task) && spec.labels.empty())
+    fail_input("[model] there is no label; check the column of the label");
 }
 
 }  // namespace comera::models

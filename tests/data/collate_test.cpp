@@ -39,7 +39,8 @@ TEST_CASE("collate: a batch is padded to a multiple of 8 and has its counts") {
 }
 
 TEST_CASE("collate: masked positions are in order and unused slots are -1") {
-  const Window window = two_sequences();
+  Window window = two_sequences();
+  window.task = Task::mlm;
   Batch batch;
   collate(window, window.sequences, *letters(), {0.15, 3}, batch);
   const auto index = batch["masked_index"].as<std::int32_t>();

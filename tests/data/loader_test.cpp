@@ -346,7 +346,8 @@ TEST_CASE("loader: unusable data gives an error message") {
   refused({scratch.write("a.parquet", "PAR1")}, "a.parquet: parquet is not read");
   refused({scratch.write("b.txt", "PAR1\x15\x04")}, "b.txt: parquet is not read");
   spec.text = {"text", "body"};
-  refused({scratch.path("dev.tsv")}, "the mlm task reads one column, but --text names text, body");
+  spec.task = Task::clm;
+  refused({scratch.path("dev.tsv")}, "the clm task reads one column, but --text names text, body");
 }
 
 TEST_CASE("loader: errors in streamed data are rethrown by next(), with file and line") {

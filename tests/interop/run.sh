@@ -67,6 +67,16 @@ step "$comera" finetune "$checkpoints/all-MiniLM-L6-v2" --data "$work/pairs.tsv"
   --label score --steps 4 --batch 16 --seq 64 \
   --save-dtype fp32 -o "$work/minilm-scores"
 
+# Labels of words, sets of labels, and pairs of texts.
+printf 'text\tlabel\ta\nthe cat sits\tD N V\tthe dog\nguitar\tN\tmusic\nmen play\tN V\tgame\n' > "$work/tags.tsv"
+printf 'text\tlabel\nthe cat sits\tanimal|home\nguitar\tmusic\nmen play\t\n' > "$work/sets.tsv"
+few=(--steps 4 --batch 3 --seq 64 --save-dtype fp32)
+step "$comera" finetune "$checkpoints/all-MiniLM-L6-v2" --task tag --data "$work/tags.tsv" "${few[@]}" -o "$work/tags"
+step "$comera" finetune "$checkpoints/all-MiniLM-L6-v2" --task multilabel --data "$work/sets.tsv" "${few[@]}" \
+  -o "$work/sets"
+step "$comera" finetune "$checkpoints/all-MiniLM-L6-v2" --task pairs --data "$work/tags.tsv" --text text,a "${few[@]}" \
+  -o "$work/pairs"
+
 # The layout of older sentence-transformers folders: the transformer in a subfolder.
 mkdir "$work/minilm-deep" "$work/minilm-deep/1_Pooling"
 cp -r "$checkpoints/all-MiniLM-L6-v2" "$work/minilm-deep/0_Transformer"
@@ -102,6 +112,7 @@ environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch tran
 "$python" "$here/with_families.py" "$comera" "$work"
 "$python" "$here/with_vit.py" "$comera" "$work"
 "$python" "$here/with_transformers.py" "$comera" "$checkpoints" "$work"
+"$python" "$here/with_heads.py" "$comera" "$work/tags" "$work/sets" "$work/pairs"
 "$python" "$here/with_comera_tt.py" "$comera" "$work"
 "$python" "$here/with_peft.py" "$comera" "$checkpoints/stories15M" "$work/stories-bits" "$work"
 environment optimum-venv "${COMERA_OPTIMUM_PYTHON:-}" numpy torch optimum-onnx onnxruntime sentencepiece

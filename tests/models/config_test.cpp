@@ -32,12 +32,25 @@ OptionTable table() {
 
 TEST_CASE("config: reading config.json back builds the same model") {
   for (const bool pre_norm : {false, true})
-    for (const Task task : {Task::classify, Task::regression, Task::mlm})
+    for (const Task task : {Task::classify, Task::regression, Task::mlm, Task::multilabel, Task::tag})
       for (const Form form : {Form::dense, Form::tt, Form::lowrank}) {
         const EncoderSpec spec = small_encoder(pre_norm, task, form);
         const std::string text = config_of(spec);
         CHECK(config_of(models::parse_config_json(text, "config.json")) == text);
       }
+}
+
+TEST_CASE(
+    "config: labels of words and sets of labels have transformers' names; pairs are stored as a model of vectors") {
+  const std::string tags = config_of(small_encoder(false, Task::tag, Form::dense)),
+                    sets = config_of(small_encoder(false, Task::multilabel, Form::dense)),
+                    pairs = config_of(small_encoder(false, Task::pairs, Form::dense));
+  CHECK(tags.find("BertForTokenClassification") != std::string::npos);
+  CHECK(models::common(models::parse_config_json(tags, "config.json")).task == Task::tag);
+  CHECK(sets.find("\"problem_type\": \"multi_label_classification\"") != std::string::npos);
+  CHECK(models::common(models::parse_config_json(sets, "config.json")).task == Task::multilabel);
+  CHECK(pairs.find("BertModel") != std::string::npos);
+  CHECK(models::common(models::parse_config_json(pairs, "config.json")).task == Task::embed);
 }
 
 TEST_CASE("config: errors for inconsistent or unsupported values name the key") {
@@ -72,11 +85,12 @@ TEST_CASE("config: MPNet's numbers that transformers has in its code are refused
   refused("\"pad_token_id\": 1", "\"pad_token_id\": 0", "c.json: pad_token_id is 0; only 1 is supported");
   refused("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"", "hidden_act is 'relu'");
   refused("MPNetForSequenceClassification", "MPNetForQuestionAnswering",
-          "of model_type mpnet, MPNetModel, MPNetForSequenceClassification and MPNetForMaskedLM are");
+          "of model_type mpnet, MPNetModel, MPNetForSequenceClassification, MPNetForTokenClassification and "
+          "MPNetForMaskedLM are");
 }
 
 TEST_CASE("config: ModernBERT's values that do not fit are refused by their names") {
-  for (const Task task : {Task::classify, Task::regression, Task::mlm, Task::embed})
+  for (const Task task : {Task::classify, Task::regression, Task::mlm, Task::embed, Task::multilabel, Task::tag})
     for (const bool biases : {false, true}) {
       const std::string text = config_of(small_modernbert(task, Form::tt, biases));
       CHECK(config_of(models::parse_config_json(text, "c.json", {.bare = false, .pooler = false})) == text);
@@ -111,8 +125,8 @@ TEST_CASE("config: ModernBERT's values that do not fit are refused by their name
           "base of rotary angles 0 must lie between 1 and");
   refused(words, "\"local_rope_theta\": 10.0", "\"local_rope_theta\": null", "local_rope_theta is null");
   refused(words, "\"num_attention_heads\": 2", "\"num_attention_heads\": 8", "heads of 1 numbers");
-  refused(words, "ModernBertForMaskedLM", "ModernBertForTokenClassification",
-          "of model_type modernbert, ModernBertModel, ModernBertForSequenceClassification and");
+  refused(words, "ModernBertForMaskedLM", "ModernBertForQuestionAnswering",
+          "of model_type modernbert, ModernBertModel, ModernBertForSequenceClassification,");
 }
 
 TEST_CASE("config: one output is a regression, as in transformers") {
@@ -131,8 +145,8 @@ TEST_CASE("config: one output is a regression, as in transformers") {
   const auto refused = [&](const std::string& config, const std::string& words) {
     CHECK_THROWS_WITH(models::parse_config_json(config, "c.json"), Catch::Contains("c.json") && Catch::Contains(words));
   };
-  refused(replaced(text, "\"problem_type\": \"regression\"", "\"problem_type\": \"multi_label_classification\""),
-          "problem_type is 'multi_label_classification'");
+  refused(replaced(text, "\"problem_type\": \"regression\"", "\"problem_type\": \"ranking\""),
+          "problem_type is 'ranking'");
   refused(replaced(text, "\"problem_type\": \"regression\"", "\"problem_type\": \"single_label_classification\""),
           "at least two labels");
   const std::string classes = config_of(small_encoder(false, Task::classify, Form::dense));

@@ -109,6 +109,8 @@ TEST_CASE("a step on a device: encoders give the step of the reference") {
   check_near(small_encoder(false, models::Task::classify, models::Form::lowrank), 1, {});
   check_near(small_encoder(false, models::Task::regression, models::Form::tt), 1, {});
   check_near(tensorized_encoder(false, models::Task::classify), 1, {});
+  for (const models::Task task : {models::Task::multilabel, models::Task::tag, models::Task::pairs})
+    check_near(small_encoder(false, task, models::Form::dense), 1, {});
   check_near(small_mpnet(models::Task::classify, models::Form::tt), 1, {});
   check_near(small_mpnet(models::Task::mlm, models::Form::dense), 2, {"block"});
   check_near(small_modernbert(models::Task::classify, models::Form::tt), 1, {});

@@ -51,6 +51,13 @@ const Variant variants[] = {
     {"MPNet mlm, dense", false, Task::mlm, Form::dense, false, models::EncoderFamily::mpnet},
     {"ModernBERT classifier, TT", true, Task::classify, Form::tt, false, models::EncoderFamily::modernbert},
     {"ModernBERT mlm, dense", true, Task::mlm, Form::dense, false, models::EncoderFamily::modernbert},
+    {"post-LN sets of labels, TT", false, Task::multilabel, Form::tt},
+    {"post-LN labels of words, TT", false, Task::tag, Form::tt},
+    {"RoBERTa labels of words, dense", false, Task::tag, Form::dense, false, models::EncoderFamily::roberta},
+    {"DistilBERT labels of words, TT", false, Task::tag, Form::tt, false, models::EncoderFamily::distilbert},
+    {"ModernBERT labels of words, TT", true, Task::tag, Form::tt, false, models::EncoderFamily::modernbert},
+    {"post-LN pairs, TT", false, Task::pairs, Form::tt},
+    {"pre-LN pairs, dense", true, Task::pairs, Form::dense},
     {"ModernBERT regression with biases, low rank", true, Task::regression, Form::lowrank, false,
      models::EncoderFamily::modernbert},
 };
@@ -91,6 +98,59 @@ TEST_CASE("encoder: the loss of a regression is the mean squared error over text
   CHECK(with_one_unknown == Approx(sum).epsilon(1e-9));
   scores[0] = scores[2] = data::Table::no_score;
   CHECK(run.loss() == 0);
+}
+
+// The loss from the vectors themselves, by the formula.
+TEST_CASE("encoder: the loss of pairs is the cross-entropy of twenty times the cosines") {
+  EncoderSpec spec = small_encoder(false, Task::pairs, Form::dense);
+  spec.dropout = spec.attention_dropout = 0;
+  ReferenceRun<double> run(spec);
+  const std::vector<double> v = run.embedding();
+  const auto columns = static_cast<std::size_t>(spec.hidden);
+  REQUIRE(v.size() == 4 * columns);
+  const auto cosine = [&](std::size_t a, std::size_t b) {
+    double both = 0, first = 0, second = 0;
+    for (std::size_t j = 0; j < columns; ++j) {
+      const double x = v[a * columns + j], y = v[b * columns + j];
+      both += x * y, first += x * x, second += y * y;
+    }
+    return both / std::sqrt(first * second);
+  };
+  double loss = 0;
+  for (const std::size_t i : {0, 1}) {
+    const double own = std::exp(20 * cosine(i, 2 + i)), other = std::exp(20 * cosine(i, 3 - i));
+    loss -= std::log(own / (own + other)) / 2;
+  }
+  CHECK(loss > 0);
+  CHECK(run.loss() == Approx(loss).epsilon(1e-12));
+}
+
+TEST_CASE("encoder: the loss of sets of labels is the mean logistic loss of the known decisions") {
+  EncoderSpec spec = small_encoder(false, Task::multilabel, Form::dense);
+  spec.dropout = spec.attention_dropout = 0;
+  ReferenceRun<double> run(spec);
+  const std::vector<double> logits = run.logits();
+  const auto sets = run.batch["label_sets"].as<const std::int32_t>();
+  REQUIRE(logits.size() == 9);
+  double loss = 0;
+  for (std::size_t i = 3; i < 9; ++i) loss += std::log1p(std::exp(sets[i] == 1 ? -logits[i] : logits[i])) / 6;
+  CHECK(run.loss() == Approx(loss).epsilon(1e-12));
+}
+
+TEST_CASE("encoder: the loss of labels of words is the mean cross-entropy of the known ones") {
+  EncoderSpec spec = small_encoder(false, Task::tag, Form::dense);
+  spec.dropout = spec.attention_dropout = 0;
+  ReferenceRun<double> run(spec);
+  const std::vector<double> logits = run.logits();
+  const auto labels = run.batch["word_labels"].as<const std::int32_t>();
+  REQUIRE(logits.size() == 24 * 3);
+  double loss = 0;
+  for (std::size_t k = 0; k < 24; ++k) {
+    if (labels[k] < 0) continue;
+    const double* row = logits.data() + 3 * k;
+    loss += std::log(std::exp(row[0]) + std::exp(row[1]) + std::exp(row[2])) - row[labels[k]];
+  }
+  CHECK(run.loss() == Approx(loss / 8).epsilon(1e-12));
 }
 
 TEST_CASE("encoder: the six-encoder transformer has the paper's number of parameters, dense and in TT form") {

@@ -20,6 +20,7 @@ namespace {
 const char* prediction_head(data::Task task) {
   if (data::predicts_words(task)) return "tokens\tloss\n";
   if (task == data::Task::ctr) return "label\tprobability\n";
+  if (task == data::Task::multilabel) return "predicted\tprobability\n";
   return task == data::Task::regression ? "label\tpredicted\n" : "label\tpredicted\tprobability\n";
 }
 
@@ -28,6 +29,8 @@ std::string prediction_line(data::Task task, const std::vector<std::string>& lab
   if (data::predicts_words(task)) return fmt::format("{}\t{:.9g}\n", prediction.tokens, prediction.loss);
   if (task == data::Task::regression) return fmt::format("{:.9g}\t{:.9g}\n", prediction.known, prediction.score);
   if (task == data::Task::ctr) return fmt::format("{}\t{:.9g}\n", prediction.label, prediction.probability);
+  if (task == data::Task::multilabel)
+    return fmt::format("{}\t{:.6f}\n", labels_of_set(labels, prediction.set), prediction.probability);
   const std::string label = prediction.label < 0 ? "" : labels[static_cast<std::size_t>(prediction.label)];
   return fmt::format("{}\t{}\t{:.6f}\n", label, labels[static_cast<std::size_t>(prediction.predicted)],
                      prediction.probability);
@@ -47,6 +50,7 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   };
   const engine::EvaluationOptions options{.batch = values.integer("batch"),
                                           .seed = static_cast<std::uint64_t>(values.integer("seed")),
+                                          .whole_words = values.flag("whole-words"),
                                           .stride = values.has("stride") ? values.integer("stride") : 0,
                                           .bootstrap = engine::click_samples};
   report::EvaluationReport report{task, labels, {}};
@@ -65,7 +69,7 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
   print_out(report::render_for_stdout(report::summary_table(evaluation)));
   if (evaluation.task == data::Task::ctr)
     print_out(fmt::format("\n{}", report::render_for_stdout(report::calibration_table(evaluation))));
-  if (!data::names_classes(evaluation.task)) return;
+  if (!data::has_one_class(evaluation.task)) return;
   constexpr std::size_t readable = 12;  // most columns of a confusion table that fit a terminal
   if (evaluation.labels.size() <= readable)
     print_out(fmt::format("\n{}", report::render_for_stdout(report::confusion_table(evaluation))));
@@ -88,9 +92,11 @@ OptionTable evaluate_table() {
         .type = OptionType::choice,
         .default_text = "model",
         .group = "Data",
-        .help = "model: the model's own; choice: multiple choice by log-likelihood (decoders), JSONL with the keys "
-                "question, choices and answer",
-        .choices = {"model", "choice"}},
+        .help =
+            "model: the model's own; choice: multiple choice by log-likelihood (decoders), JSONL with the keys "
+            "question, choices and answer; pairs: embeddings of two columns of texts, where accuracy is the share of "
+            "first texts whose own second text is the nearest of --batch rows",
+        .choices = {"model", "choice", "pairs"}},
        {.name = "seed",
         .type = OptionType::integer,
         .default_text = "0",

@@ -82,8 +82,8 @@ data::Task task_for(const OptionValues& values, const models::ModelSpec& stored)
   const bool unlabelled =
       values.given("unlabelled") ? values.flag("unlabelled") : values.has("teacher") && !values.given("label");
   const bool labels = !unlabelled && (values.given("label") || data::learns_labels(model.task));
-  if (!labels || model.task == data::Task::regression || model.task == data::Task::image || recipe_to_resume(values))
-    return model.task;
+  const bool settled = model.task == data::Task::image || (data::learns_labels(model.task) && model.task != data::Task::classify);
+  if (!labels || settled || recipe_to_resume(values)) return model.task;
   return task_of_labels(values, model.labels);
 }
 
@@ -110,8 +110,8 @@ void settle(OptionValues& values) {
   if (train::task_of(values) == data::Task::embed && !values.has("teacher") && !values.has("resume"))
     fail_input(
         "[finetune] --teacher is missing: {} gives embeddings, which are learned from another model's; to learn "
-        "labels, name their column "
-        "with --label",
+        "labels, name their column with --label; to learn from pairs of texts, use --task pairs and name both columns "
+        "with --text",
         folder);
   settle_tokens(values, stored);
   const bool target = values.has("target-ratio") || values.has("target-size") || values.has("target-fraction");
@@ -134,7 +134,7 @@ models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::st
   const data::Task task = train::task_of(values);
   const models::Spec& stored = models::common(spec);
   fresh = stored.task != task || values.flag("new-head") || !knows(stored, labels);
-  if (fresh && data::names_classes(task) && labels.empty())
+  if (fresh && data::has_classes(task) && labels.empty())
     fail_input("[finetune] {}: has no head for labels, and the data has none to make one from; leave out --unlabelled",
                values.text("model"));
   if (fresh) spec = models::with_head(spec, task, labels);
@@ -225,12 +225,12 @@ RunSetup set_up(OptionValues& values) {
   const bool images = setup.options.task == data::Task::image;
   if (images && values.flag("unlabelled"))
     fail_input("[finetune] --unlabelled: every image has the class of its folder or file; leave it out");
-  const bool classes = values.flag("unlabelled") && setup.options.task == data::Task::classify;
+  const bool classes = values.flag("unlabelled") && data::has_classes(setup.options.task);
   open_data(values, setup, setup.source, classes ? known : std::vector<std::string>{});
   bool fresh = false;
   setup.spec = spec_for(values, setup.data->labels(), fresh);
   // Keep the model's label order if the model keeps its head.
-  if (!fresh && data::names_classes(setup.options.task) && setup.data->labels() != known)
+  if (!fresh && data::has_classes(setup.options.task) && setup.data->labels() != known)
     open_data(values, setup, setup.source, known);
   if (!images) check_lengths(values, setup.spec, *setup.tokenizer);
   open_student(values, setup, fresh);
@@ -249,7 +249,7 @@ RunSetup set_up(OptionValues& values) {
 std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& setup) {
   const std::string& folder = values.text("model");
   std::vector<std::string> known = models::common(models::spec_from_folder(folder)).labels;
-  if (!data::names_classes(setup.options.task) || values.flag("unlabelled")) return known;
+  if (!data::has_classes(setup.options.task) || values.flag("unlabelled")) return known;
   if (values.has("data")) {
     open_data(values, setup, folder, {});
     return setup.data->labels();
@@ -292,6 +292,7 @@ OptionTable finetune_table() {
   table.example(
       "comera finetune all-MiniLM-L6-v2 --data sts-train.tsv --text sentence1,sentence2 --label score --epochs 3 -o "
       "scores");
+  table.example("comera finetune small --task pairs --data questions.tsv --text question,answer --epochs 1 -o search");
   return table.example(
       "comera finetune all-MiniLM-L6-v2 --task classify --data train.tsv --text text --label label --epochs 3 -o run");
 }

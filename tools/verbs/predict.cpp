@@ -1,6 +1,7 @@
 // `comera predict`.
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
 #include "lib/engine/evaluate.h"
 #include "tools/clicks.h"
@@ -16,21 +17,25 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-std::vector<engine::Prediction> predict(StoredModel& stored, const OptionValues& values, const Rows& rows) {
+// The predictions of each row: one, or one per word (tag).
+using Predictions = std::vector<std::vector<engine::Prediction>>;
+
+Predictions predict(StoredModel& stored, const OptionValues& values, const Rows& rows) {
   data::DataSpec spec;
   spec.task = models::common(stored.spec).task;
   spec.text.assign(rows.front().size(), "text");
   spec.max_length = values.integer("seq");
   const std::vector<std::int32_t> unknown(rows.size(), -1);
   const auto data = data::Dataset::from_rows(spec, stored.tokenizer, rows, unknown, models::common(stored.spec).labels);
-  std::vector<engine::Prediction> predictions;
-  engine::evaluate(*stored.engine, data, {.batch = values.integer("batch"), .task = ""},
-                   [&](const engine::Prediction& one) { predictions.push_back(one); });
+  Predictions predictions(rows.size());
+  engine::evaluate(
+      *stored.engine, data, {.batch = values.integer("batch"), .task = ""},
+      [&](const engine::Prediction& one) { predictions[static_cast<std::size_t>(one.row)].push_back(one); });
   return predictions;
 }
 
 // `prediction` is null for an empty line, which has an empty answer.
-void answer(Answers& answers, const std::vector<std::string>& labels, const engine::Prediction* prediction) {
+void answer_class(Answers& answers, const std::vector<std::string>& labels, const engine::Prediction* prediction) {
   const std::string label = prediction ? labels[static_cast<std::size_t>(prediction->predicted)] : "";
   if (answers.plain())
     answers.line(prediction ? fmt::format("{}\t{:.6f}", printable(label), prediction->probability) : "");
@@ -40,11 +45,45 @@ void answer(Answers& answers, const std::vector<std::string>& labels, const engi
     answers.value({{"label", nullptr}, {"probability", nullptr}});
 }
 
+void answer_set(Answers& answers, const std::vector<std::string>& labels, const engine::Prediction* prediction) {
+  if (answers.plain())
+    return answers.line(prediction ? fmt::format("{}\t{:.6f}", printable(labels_of_set(labels, prediction->set)),
+                                                 prediction->probability)
+                                   : "");
+  if (!prediction) return answers.value({{"labels", nullptr}, {"probability", nullptr}});
+  report::Json found = report::Json::array();
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (prediction->set[i]) found.push_back(labels[i]);
+  answers.value({{"labels", found}, {"probability", prediction->probability}});
+}
+
+// The labels of the words of a text, up to the longest sequence.
+void answer_words(Answers& answers, const std::vector<std::string>& labels,
+                  const std::vector<engine::Prediction>& words) {
+  std::vector<std::string> found;
+  for (const engine::Prediction& word : words) found.push_back(labels[static_cast<std::size_t>(word.predicted)]);
+  if (answers.plain())
+    answers.line(printable(join(found, " ")));
+  else
+    answers.value({{"labels", found}});
+}
+
 void answer_number(Answers& answers, const engine::Prediction* prediction) {
   if (answers.plain())
     answers.line(prediction ? fmt::format("{:.6g}", prediction->score) : "");
   else
     answers.value({{"score", prediction ? report::Json(prediction->score) : report::Json()}});
+}
+
+// `predictions` is empty for an empty line.
+void answer(Answers& answers, const models::Spec& spec, const std::vector<engine::Prediction>& predictions) {
+  const engine::Prediction* prediction = predictions.empty() ? nullptr : predictions.data();
+  switch (spec.task) {
+    case data::Task::regression: return answer_number(answers, prediction);
+    case data::Task::multilabel: return answer_set(answers, spec.labels, prediction);
+    case data::Task::tag: return answer_words(answers, spec.labels, predictions);
+    default: return answer_class(answers, spec.labels, prediction);
+  }
 }
 
 // Prints the label or number of every text, and flushes when the input pauses.
@@ -56,13 +95,9 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
     Rows rows;
     for (const InputText& text : texts)
       if (!text.empty()) rows.push_back(text.texts);
-    const std::vector<engine::Prediction> predictions =
-        rows.empty() ? std::vector<engine::Prediction>() : predict(stored, values, rows);
-    for (auto next = predictions.begin(); const InputText& text : texts) {
-      const engine::Prediction* prediction = text.empty() ? nullptr : &*next++;
-      spec.task == data::Task::regression ? answer_number(answers, prediction)
-                                          : answer(answers, spec.labels, prediction);
-    }
+    const Predictions predictions = rows.empty() ? Predictions() : predict(stored, values, rows);
+    for (auto next = predictions.begin(); const InputText& text : texts)
+      answer(answers, spec, text.empty() ? std::vector<engine::Prediction>() : *next++);
     answers.flush();
   }
   answers.finish();

@@ -213,7 +213,8 @@ class Model {
     const layers::ObserveInputs observe(last);
     const engine::Scores scores = engine_->evaluate(run.batch);
     given.embedding.assign(scores.embedding.begin(), scores.embedding.end());
-    const bool numbers = models::common(spec_).task == data::Task::regression;
+    const data::Task task = models::common(spec_).task;
+    const bool numbers = data::learns_labels(task) && task != data::Task::classify;
     (numbers ? given.scores : given.logits).assign(scores.logits.begin(), scores.logits.end());
     if (numbers || !given.logits.empty()) return given;
     given.best.assign(scores.best.begin(), scores.best.end());

@@ -49,12 +49,12 @@ void Table::add(std::string_view first, std::string_view second, std::int32_t la
 }
 
 template <class Take>
-void Table::read_rows(TextReader& reader, const std::string& label_column, const Take& take) {
+void Table::read_rows(TextReader& reader, const std::string& label_column, bool may_be_empty, const Take& take) {
   const std::string& file = reader.lines().path();
   Reading reading(file);
   for (Row row; reader.next(row); reading.at(reader.lines())) {
     if (!reader.is_table() && is_blank(row.text[0])) continue;
-    if (!label_column.empty() && row.label.empty())
+    if (!label_column.empty() && row.label.empty() && !may_be_empty)
       fail_input("[data] {}: line {}: the label (column '{}') is empty", file, row.line, label_column);
     take(file, row);
     if (bytes_ > most_bytes)
@@ -66,17 +66,53 @@ void Table::read_rows(TextReader& reader, const std::string& label_column, const
 }
 
 void Table::read(TextReader& reader, const std::string& label_column) {
-  read_rows(reader, label_column, [&](const std::string& file, const Row& row) {
-    const std::int32_t label = label_column.empty() ? -1 : label_of(row.label);
-    if (label < 0 && !label_column.empty())
-      fail_input("[data] {}: line {}: unknown label '{}'; the labels are {}{}", file, row.line, printable(row.label),
-                 quoted_list(labels_), did_you_mean(row.label, labels_));
-    add(row.text[0], row.text[1], label);
+  read_rows(reader, label_column, false, [&](const std::string& file, const Row& row) {
+    add(row.text[0], row.text[1], label_column.empty() ? -1 : known_label(file, row, row.label));
+  });
+}
+
+std::int32_t Table::known_label(const std::string& file, const Row& row, std::string_view label) {
+  const std::int32_t index = label_of(label);
+  if (index < 0)
+    fail_input("[data] {}: line {}: unknown label '{}'; the labels are {}{}", file, row.line, printable(label),
+               quoted_list(labels_), did_you_mean(label, labels_));
+  return index;
+}
+
+std::int32_t Table::number_of_set(std::vector<std::int32_t> labels) {
+  std::sort(labels.begin(), labels.end());
+  labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
+  const auto [found, fresh] = set_index_.try_emplace(std::move(labels), static_cast<std::int32_t>(sets_.size()));
+  if (fresh) sets_.push_back(found->first), bytes_ += 2 * found->first.size() * sizeof(std::int32_t);
+  return found->second;
+}
+
+void Table::read_sets(TextReader& reader, const std::string& label_column) {
+  read_rows(reader, label_column, true, [&](const std::string& file, const Row& row) {
+    if (label_column.empty()) return add(row.text[0], row.text[1], -1);
+    std::vector<std::int32_t> labels;
+    for_each_part(row.label, {&label_separator, 1},
+                  [&](std::string_view label) { labels.push_back(known_label(file, row, label)); });
+    add(row.text[0], row.text[1], number_of_set(std::move(labels)));
+  });
+}
+
+void Table::read_tags(TextReader& reader, const std::string& label_column) {
+  read_rows(reader, label_column, false, [&](const std::string& file, const Row& row) {
+    std::int64_t words = 0, tags = 0;
+    for_each_part(row.text[0], word_blanks, [&](std::string_view) { ++words; });
+    for_each_part(row.label, word_blanks, [&](std::string_view label) { known_label(file, row, label), ++tags; });
+    if (words != tags && !label_column.empty())
+      fail_input(
+          "[data] {}: line {}: the text has {} words and column '{}' has {} labels; write one label per word, both "
+          "separated by blanks",
+          file, row.line, words, label_column, tags);
+    add(row.text[0], row.label, -1);
   });
 }
 
 void Table::read_scores(TextReader& reader, const std::string& label_column) {
-  read_rows(reader, label_column, [&](const std::string& file, const Row& row) {
+  read_rows(reader, label_column, false, [&](const std::string& file, const Row& row) {
     if (label_column.empty()) return add(row.text[0], row.text[1], -1);
     const std::optional<double> score = score_of(row.label);
     if (!score || !std::isfinite(static_cast<float>(*score)))
@@ -94,10 +130,13 @@ std::string_view Table::text(std::int64_t row, int which) const {
   return {found.begin + (which ? found.length[0] : 0), found.length[which]};
 }
 
-std::int32_t Table::label_of(std::string_view label) {
+std::int32_t Table::find_label(std::string_view label) const {
   const auto found = label_index_.find(std::string(label));
-  if (found != label_index_.end()) return found->second;
-  if (!collect_) return -1;
+  return found == label_index_.end() ? -1 : found->second;
+}
+
+std::int32_t Table::label_of(std::string_view label) {
+  if (const std::int32_t found = find_label(label); found >= 0 || !collect_) return found;
   constexpr std::size_t beside = 128;  // estimated bytes of the index per label
   bytes_ += 2 * label.size() + beside;
   labels_.emplace_back(label);
@@ -118,10 +157,20 @@ void Table::sort_labels() {
     sorted.push_back(labels_[order[i]]);
     rank[order[i]] = static_cast<std::int32_t>(i);
   }
-  for (Stored& row : rows_)
-    if (row.label >= 0) row.label = rank[static_cast<std::size_t>(row.label)];
+  set_index_.clear();
+  for (std::size_t number = 0; number < sets_.size(); ++number) {
+    for (std::int32_t& label : sets_[number]) label = rank[static_cast<std::size_t>(label)];
+    std::sort(sets_[number].begin(), sets_[number].end());
+    set_index_.emplace(sets_[number], static_cast<std::int32_t>(number));
+  }
+  if (sets_.empty()) renumber(rank);
   set_labels(std::move(sorted));
   collect_ = labels_.empty();
+}
+
+void Table::renumber(const std::vector<std::int32_t>& rank) {
+  for (Stored& row : rows_)
+    if (row.label >= 0) row.label = rank[static_cast<std::size_t>(row.label)];
 }
 
 }  // namespace comera::data

@@ -1,9 +1,11 @@
 // Labelled rows of text in memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +15,17 @@
 #include "lib/data/files/text_reader.h"
 
 namespace comera::data {
+
+// Calls take(part) for each part of a text between separators that is not empty.
+template <class Take>
+void for_each_part(std::string_view text, std::string_view separators, const Take& take) {
+  for (std::size_t begin = 0; (begin = text.find_first_not_of(separators, begin)) != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_of(separators, begin), text.size());
+    take(text.substr(begin, end - begin));
+    begin = end;
+  }
+}
+constexpr std::string_view word_blanks = " \t";  // between the words of a tagged text
 
 // Rows of any number of files. Texts are stored one after another in blocks.
 class Table {
@@ -31,9 +44,23 @@ class Table {
   // The same for labels that are numbers. Errors: a label that is no number, or is outside the range of float.
   void read_scores(TextReader& reader, const std::string& label_column);
 
+  // The same for any number of labels of a row, separated by `label_separator`; a row's label is the number of its set.
+  // An empty field is the empty set.
+  static constexpr char label_separator = '|';
+  void read_sets(TextReader& reader, const std::string& label_column);
+  // The same for a label per word, both separated by blanks; the second text of a row is its labels. Errors: numbers of
+  // words and labels that differ.
+  void read_tags(TextReader& reader, const std::string& label_column);
+
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
   std::string_view text(std::int64_t row, int which) const;
   std::int32_t label(std::int64_t row) const { return rows_[static_cast<std::size_t>(row)].label; }
+  // The labels of a set, ascending.
+  const std::vector<std::int32_t>& label_set(std::int32_t number) const {
+    return sets_[static_cast<std::size_t>(number)];
+  }
+  // Index of a label; -1 if it is unknown.
+  std::int32_t find_label(std::string_view label) const;
   float score(std::int64_t row) const { return rows_[static_cast<std::size_t>(row)].score; }
 
   // Index of a label. An unknown label is added while labels are collected; otherwise the result is -1.
@@ -51,9 +78,13 @@ class Table {
   };
 
   void set_labels(std::vector<std::string> labels);
+  void renumber(const std::vector<std::int32_t>& rank);  // of the rows' labels
   // take(file, row) adds the row.
   template <class Take>
-  void read_rows(TextReader& reader, const std::string& label_column, const Take& take);
+  void read_rows(TextReader& reader, const std::string& label_column, bool may_be_empty, const Take& take);
+  // label_of(), or an InputError that names file and line.
+  std::int32_t known_label(const std::string& file, const Row& row, std::string_view label);
+  std::int32_t number_of_set(std::vector<std::int32_t> labels);
 
   std::vector<std::unique_ptr<char[]>> blocks_;
   std::size_t used_ = 0, room_ = 0;  // of the last block
@@ -61,6 +92,8 @@ class Table {
   std::deque<Stored> rows_;
   std::vector<std::string> labels_;
   std::unordered_map<std::string, std::int32_t> label_index_;
+  std::vector<std::vector<std::int32_t>> sets_;
+  std::map<std::vector<std::int32_t>, std::int32_t> set_index_;
   bool collect_;
 };
 

@@ -36,13 +36,11 @@ data::Batch random_batch(const layers::Model& model, data::Task task, std::int64
   }
   std::int64_t sample = 0;
   for (std::int64_t& number : batch["samples"].as<std::int64_t>()) number = sample++;
-  batch.sequences = options.batch;
   batch.length = options.length;
-  batch.tokens = options.batch * options.length;
-  batch.counted =
-      data::learns_labels(task)
-          ? options.batch
-          : static_cast<std::int64_t>(batch[task == data::Task::clm ? "targets" : "masked_index"].elements());
+  batch.tokens = batch.sequences * options.length;
+  batch.counted = task == data::Task::clm   ? batch["targets"].elements()
+                  : task == data::Task::mlm ? batch["masked_index"].elements()
+                                            : options.batch;
   return batch;
 }
 

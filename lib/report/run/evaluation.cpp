@@ -35,8 +35,25 @@ std::vector<std::pair<std::string, double>> metrics_of(const EvaluationReport& e
             {"loss", result.loss}};
   }
   std::vector<std::pair<std::string, double>> metrics = {{"accuracy", result.accuracy}, {"loss", result.loss}};
+  if (data::has_one_class(evaluation.task))
+    metrics.insert(metrics.begin() + 1, {{"f1", result.classes.f1}, {"matthews", result.classes.matthews}});
+  if (evaluation.task == data::Task::multilabel)
+    metrics.insert(
+        metrics.begin() + 1,
+        {{"micro_f1", result.sets.micro_f1}, {"macro_f1", result.sets.macro_f1}, {"exact", result.sets.exact}});
   if (predicts_words(evaluation.task)) metrics.emplace_back("perplexity", evaluation.perplexity());
   return metrics;
+}
+
+const char* counted_words(data::Task task) {
+  switch (task) {
+    case data::Task::mlm:
+    case data::Task::clm: return "predicted tokens";
+    case data::Task::multilabel: return "decisions";
+    case data::Task::tag: return "words";
+    case data::Task::pairs: return "pairs";
+    default: return "examples";
+  }
 }
 
 bool holds(double value, const std::string& relation, double bound) {
@@ -51,7 +68,7 @@ double EvaluationReport::perplexity() const { return std::exp(result.loss); }
 
 Table summary_table(const EvaluationReport& evaluation) {
   Table table;
-  table.columns = {{"examples", predicts_words(evaluation.task) ? "predicted tokens" : "examples", Unit::count}};
+  table.columns = {{"examples", counted_words(evaluation.task), Unit::count}};
   table.rows.push_back({evaluation.result.counted});
   for (const auto& [name, value] : metrics_of(evaluation)) {
     if (evaluation.task == data::Task::regression && name == "loss") continue;  // equals the mean squared error
@@ -117,7 +134,7 @@ Json to_json(const EvaluationReport& evaluation) {
   json["examples"] = evaluation.result.counted;
   for (const auto& [name, value] : metrics_of(evaluation)) json[name] = to_json(Cell(value));
   if (evaluation.task == data::Task::ctr) json["calibration_curve"] = to_json(calibration_table(evaluation));
-  if (!data::names_classes(evaluation.task)) return json;
+  if (!data::has_one_class(evaluation.task)) return json;
   json["labels"] = evaluation.labels;
   json["confusion"] = evaluation.result.confusion;
   return json;

@@ -12,7 +12,7 @@ namespace comera::report {
 
 struct EvaluationReport {
   data::Task task = data::Task::classify;
-  std::vector<std::string> labels;  // classify
+  std::vector<std::string> labels;  // classify, multilabel, tag, image
   engine::Evaluation result;
 
   double perplexity() const;  // mlm, clm

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Sets of labels, labels of words, and pairs of texts: every verb on such a model, resume, and refused calls; masked words
+# of pairs and of whole words; F1 and Matthews' correlation of classes.
+. "$(dirname "$0")/../expect.sh"
+. "$(dirname "$0")/../tiny_task.sh"
+
+fast=(--tokenizer vocab.txt --dropout 0 --lr 1e-2 --lr-cores 1e-2 --seq 10 --batch 8 --threads 2 --quiet)
+{
+  printf 'text\tlabel\tsecond\n'
+  for _ in $(seq 8); do
+    printf 'round red\tcurved|warm\tround\nsquare green\t\tsquare\nround blue\tcurved\tround\nsquare red\twarm\tsquare\n'
+  done
+} >sets.tsv
+{
+  printf 'text\tlabel\n'
+  for _ in $(seq 8); do
+    printf 'round red\tshape colour\nsquare and green\tshape word colour\nblue and red\tcolour word colour\n'
+  done
+} >tags.tsv
+
+# Sets of labels.
+run "$COMERA" pretrain "${model[@]}" "${fast[@]}" --task multilabel --data sets.tsv --dev sets.tsv --steps 100 \
+  --form dense -o sets
+expect_exit 0
+run "$COMERA" evaluate sets --data sets.tsv --json --predictions predicted.tsv --require 'exact>=0.9'
+expect_exit 0
+expect_json "d['task'] == 'multilabel' and d['examples'] == 64 and d['micro_f1'] > 0.9 and d['macro_f1'] > 0.9"
+[ "$(sed -n 2p predicted.tsv | cut -f1)" = 'curved|warm' ] || fail "the first row has both labels"
+run_with $'round red\n\nsquare green\n' "$COMERA" predict sets --jsonl
+expect_exit 0
+expect_out '"labels":\["curved","warm"\]'
+expect_out '"labels":\[\]'
+run "$COMERA" export sets -o sets-onnx
+expect_exit 0
+run "$COMERA" finetune sets --data sets.tsv --steps 2 --quiet -o sets-further
+expect_exit 0
+grep -q '^task = "multilabel"' sets-further/recipe.toml || fail "the task of a stored model goes on"
+grep -q '"problem_type": "multi_label_classification"' sets-further/config.json || fail "config.json names the problem"
+printf 'text\tlabel\nround red\tcurved|cold\n' >unknown.tsv
+run "$COMERA" evaluate sets --data unknown.tsv
+expect_refused "unknown.tsv: line 2: unknown label 'cold'; the labels are 'curved', 'warm'"
+
+# Labels of words.
+run "$COMERA" pretrain "${model[@]}" "${fast[@]}" --task tag --data tags.tsv --dev tags.tsv --steps 60 --save-every 30 \
+  -o tags
+expect_exit 0
+run "$COMERA" evaluate tags --data tags.tsv --json --require 'accuracy>=0.9'
+expect_exit 0
+expect_json "d['task'] == 'tag' and d['examples'] == 64 and d['labels'] == ['colour', 'shape', 'word'] \
+    and d['f1'] > 0.9 and d['matthews'] > 0.9"
+run_with $'square and red\n' "$COMERA" predict tags
+expect_exit 0
+expect_out '^shape word colour$'
+grep -q 'BertForTokenClassification' tags/config.json || fail "config.json has transformers' name"
+run "$COMERA" export tags -o tags-onnx
+expect_exit 0
+rm -rf again
+cp -r tags again
+rm -r again/checkpoints/step-00000060 again/model.safetensors
+run "$COMERA" pretrain --resume again
+expect_exit 0
+expect_same_bytes tags/model.safetensors again/model.safetensors
+printf 'text\tlabel\nround red\tshape\n' >short.tsv
+refuses 'short.tsv: line 2: the text has 2 words and column .label. has 1 labels; write one label per word' \
+  --task tag --data short.tsv
+refuses 'the tag task reads one column' --task tag --data sets.tsv --text text,second
+
+# Masked words of pairs, by whole words; then pairs on the stored body.
+run "$COMERA" pretrain "${model[@]}" "${fast[@]}" --task mlm --data sets.tsv --dev sets.tsv --text second,text \
+  --first-length 2 --whole-words --steps 6 --eval-every 3 -o words
+expect_exit 0
+run "$COMERA" evaluate words --data sets.tsv --json
+expect_exit 0
+expect_json "d['task'] == 'mlm' and d['examples'] == 32"
+refuses 'leaves no room for the second in 10 tokens; use --first-length 2' --task mlm --data sets.tsv \
+  --text second,text --first-length 7 --seq 10
+run "$COMERA" finetune words --task pairs --data sets.tsv --dev sets.tsv --text text,second --steps 40 --batch 4 \
+  --seq 10 --lr 1e-2 --lr-cores 1e-2 --quiet -o pairs
+expect_exit 0
+head -n 3 sets.tsv >two.tsv
+run "$COMERA" evaluate pairs --task pairs --data two.tsv --batch 2 --json --require 'accuracy>=1'
+expect_exit 0
+expect_json "d['task'] == 'pairs' and d['examples'] == 2 and d['loss'] < 0.7"
+run_with $'square and red\n' "$COMERA" predict pairs
+expect_exit 0
+run "$COMERA" evaluate words --task pairs --data two.tsv --text text,second
+expect_refused '--task pairs: words gives no embeddings; its task is mlm'
+refuses 'the pairs task reads two columns' --task pairs --data sets.tsv --text text
+
+# Classes.
+run "$COMERA" pretrain "${tiny[@]}" -o classes
+expect_exit 0
+run "$COMERA" evaluate classes --data dev.tsv --json --require 'f1>=0' --require 'matthews>=-1'
+expect_exit 0
+expect_json "0 <= d['f1'] <= 1 and -1 <= d['matthews'] <= 1"
+finish
