@@ -30,3 +30,7 @@ add_test(NAME "recipes: dlrm" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/dlr
 set_tests_properties("recipes: dlrm" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
 add_test(NAME "recipes: vision" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/vision.sh)
 set_tests_properties("recipes: vision" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
+add_test(NAME "recipes: code" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/code.sh)
+set_tests_properties("recipes: code" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
+add_test(NAME "recipes: glue" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/glue.sh)
+set_tests_properties("recipes: glue" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Fine-tunes encoders on five tasks of GLUE (SST-2, MRPC, RTE, CoLA, STS-B as numbers) and measures each on its dev set
+# with the task's own measures: accuracy, F1, Matthews' correlation, Pearson's and Spearman's correlation.
+#
+#   recipes/glue.sh [--smoke] [FOLDER [MODEL...]]    default: runs/glue, or runs/glue-smoke
+#
+# MODEL is a folder of any encoder. Without one, COMERA_DATA's checkpoints/all-MiniLM-L6-v2 is taken, dense and
+# tensorized to three ratios of its linear layers. COMERA_DATA names a folder with glue/TASK/train.tsv.zst and dev.tsv.zst
+# for SST-2, MRPC, RTE, CoLA and STS-B as GLUE has them. COMERA is the program, SEED (1) the seed of all runs, SST2 (10000)
+# the rows of SST-2, EPOCHS (2) the passes over each task's rows. It takes about two hours on two cores; --smoke takes
+# seconds, on a few rows. FOLDER receives data, models, a run and a log for each, and results.md and results.json. A
+# second call keeps what is finished and goes on with the rest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+comera=${COMERA:-build/comera}
+seed=${SEED:-1}
+usage() { sed -n '2,14s/^# \{0,1\}//p' recipes/glue.sh; }
+smoke=false
+[ "${1:-}" != --help ] || { usage && exit 0; }
+[ "${1:-}" != --smoke ] || { smoke=true && shift; }
+if [[ "${1:-}" == -* ]]; then
+  usage >&2
+  exit 2
+fi
+folder=${1:-$("$smoke" && echo runs/glue-smoke || echo runs/glue)}
+[ $# -eq 0 ] || shift
+
+if [ -z "${COMERA_DATA:-}" ]; then
+  cat >&2 << 'MESSAGE'
+glue.sh: COMERA_DATA is not set. Get the data like this, then set it to the folder:
+  fetch SST-2, MRPC, RTE, CoLA and STS-B of https://gluebenchmark.com/tasks and write their train.tsv and dev.tsv,
+  compressed by zstd, to glue/SST-2/train.tsv.zst and so on;
+  name the folder of an encoder, or put sentence-transformers/all-MiniLM-L6-v2 into checkpoints/all-MiniLM-L6-v2.
+MESSAGE
+  exit 2
+fi
+tasks=(SST-2 MRPC RTE CoLA STS-B)
+for task in "${tasks[@]}"; do
+  for part in train dev; do
+    file=$COMERA_DATA/glue/$task/$part.tsv.zst
+    [ -r "$file" ] || { echo "glue.sh: $file cannot be read; see recipes/glue.sh --help" >&2 && exit 2; }
+  done
+done
+minilm=$COMERA_DATA/checkpoints/all-MiniLM-L6-v2
+[ $# -gt 0 ] || [ -r "$minilm/config.json" ] ||
+  { echo "glue.sh: $minilm cannot be read; name the folder of an encoder, see recipes/glue.sh --help" >&2 && exit 2; }
+command -v "$comera" > /dev/null || { echo "glue.sh: $comera is missing; run make" >&2 && exit 2; }
+mkdir -p "$folder/data"
+export LC_ALL=C
+length=(--epochs "${EPOCHS:-2}") most=${SST2:-10000}
+! "$smoke" || length=(--steps 3)
+
+# Writes stdin to a file that appears when it is complete.
+keep() { cat > "$1.partial" && mv "$1.partial" "$1"; }
+
+# The first rows of a part with a header. CoLA has none.
+rows() { # TASK PART
+  local limit=1000000
+  [ "$1 $2" != "SST-2 train" ] || limit=$most
+  ! "$smoke" || limit=60
+  {
+    [ "$1" != CoLA ] || printf 'source\tlabel\tstar\tsentence\n'
+    zstd -dc "$COMERA_DATA/glue/$1/$2.tsv.zst"
+  } | awk -v most="$limit" 'NR <= most + 1'
+}
+for task in "${tasks[@]}"; do
+  for part in train dev; do
+    [ -e "$folder/data/$task.$part.tsv" ] || rows "$task" "$part" | keep "$folder/data/$task.$part.tsv"
+  done
+done
+
+# Runs a command with its output in a log; if it fails, prints the end of the log.
+logged() { # NAME command...
+  local name=$1
+  shift
+  "$@" > "$folder/$name.log" 2>&1 && return
+  tail -n 5 "$folder/$name.log" >&2
+  echo "glue.sh: $name failed; see $folder/$name.log" >&2
+  exit 1
+}
+
+# MiniLM, dense and at three ratios; calibrated on sentences of all tasks.
+make_models() {
+  local ratio
+  [ -e "$folder/data/sentences.txt" ] ||
+    { cut -f1 "$folder/data/SST-2.train.tsv" | head -n 600 && cut -f4 "$folder/data/CoLA.train.tsv" | head -n 600 &&
+      cut -f2 "$folder/data/RTE.train.tsv" | head -n 600; } | keep "$folder/data/sentences.txt"
+  for ratio in 1.5 2 3; do
+    [ ! -e "$folder/minilm-$ratio/report.json" ] || continue
+    rm -rf "$folder/minilm-$ratio"
+    logged "minilm-$ratio" "$comera" tensorize "$minilm" --ratio "$ratio" --exclude '*embeddings*' \
+      --calibrate "$folder/data/sentences.txt" --calibrate-tokens 12288 -o "$folder/minilm-$ratio"
+  done
+}
+models=("$@")
+if [ ${#models[@]} -eq 0 ]; then
+  make_models
+  models=("$minilm" "$folder/minilm-1.5" "$folder/minilm-2" "$folder/minilm-3")
+fi
+
+columns_of() {
+  case $1 in
+    SST-2) echo --text sentence --label label --task classify ;;
+    MRPC) echo --text "#1_String,#2_String" --label Quality --task classify ;;
+    RTE) echo --text sentence1,sentence2 --label label --task classify ;;
+    CoLA) echo --text sentence --label label --task classify ;;
+    STS-B) echo --text sentence1,sentence2 --label score --task regression ;;
+  esac
+}
+sed -i '1s/#1 String/#1_String/; 1s/#2 String/#2_String/' "$folder"/data/MRPC.*.tsv
+
+tune() { # MODEL TASK
+  local name columns
+  name=$(basename "$1")-$2
+  read -r -a columns <<< "$(columns_of "$2")"
+  [ ! -s "$folder/$name.evaluation.json" ] || return 0
+  logged "$name" "$comera" finetune "$1" "${columns[@]}" --data "$folder/data/$2.train.tsv" --new-head --seq 128 \
+    --batch 32 --seed "$seed" --lr 1e-4 --lr-cores 2e-4 --no-adapt-ranks "${length[@]}" --save-every 10m \
+    -o "$folder/$name" --resume
+  "$comera" evaluate "$folder/$name" --data "$folder/data/$2.dev.tsv" --json 2> "$folder/$name.evaluate.log" |
+    keep "$folder/$name.evaluation.json"
+}
+for model in "${models[@]}"; do
+  for task in "${tasks[@]}"; do
+    echo "== $(basename "$model"): $task"
+    tune "$model" "$task"
+  done
+done
+
+python3 recipes/glue_table.py "$folder" --program "$comera" --seed "$seed" "${models[@]}"
