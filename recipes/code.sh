@@ -8,10 +8,10 @@
 #
 # COMERA_DATA names a folder with code/python_functions.jsonl.zst: one JSON object per line with the strings docstring,
 # code and split (train, valid or test). COMERA is the program, SEED (1) the seed of all runs. TIME (40m) is the time of
-# the first phase: dense and TT run at the same time with half of the cores each. STEPS (600) are the steps of the second
-# phase, PAIRS (600) those of the fine-tuning. It takes about two hours and a half on two cores; --smoke takes seconds,
-# with a small model on a few functions. FOLDER receives data, tokenizer, a run and a log for each model, and results.md
-# and results.json. A second call keeps what is finished and goes on with the rest.
+# the first phase: dense and TT run at the same time with half of the cores each. STEPS (600) are the steps of the
+# second phase, PAIRS (600) those of the fine-tuning. By the time of its steps it takes two hours and a half on two
+# cores; --smoke takes seconds, with a small model on a few functions. FOLDER receives data, tokenizer, a run and a log
+# for each model, and results.md and results.json. A second call keeps what is finished and goes on with the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -122,7 +122,8 @@ measure() { # NAME options...
   local name=$1
   shift
   [ -s "$folder/$name.evaluation.json" ] ||
-    "$comera" evaluate "$folder/$name" "$@" --json 2> "$folder/$name.evaluate.log" | keep "$folder/$name.evaluation.json"
+    "$comera" evaluate "$folder/$name" "$@" --json 2> "$folder/$name.evaluate.log" |
+    keep "$folder/$name.evaluation.json"
 }
 
 echo "== first phase: sequences of $short tokens, dense and TT beside each other, $half threads each"
@@ -150,6 +151,7 @@ echo "== the large preset: 1 x 128 tokens"
 [ -s "$folder/large-tt.plan.json" ] ||
   "$comera" pretrain "${large[@]}" --form tt --dry-run --json | keep "$folder/large-tt.plan.json"
 [ -s "$folder/large-tt.bench.json" ] ||
-  "$comera" bench "${large[@]}" --form tt --warmup 1 --repetitions "$repetitions" --json | keep "$folder/large-tt.bench.json"
+  "$comera" bench "${large[@]}" --form tt --warmup 1 --repetitions "$repetitions" --json |
+  keep "$folder/large-tt.bench.json"
 
 python3 recipes/code_table.py "$folder" --program "$comera" --seed "$seed"

@@ -100,7 +100,7 @@ for verb in "pretrain ${model[*]} ${words[*]} --task mlm --data hard.txt" 'token
   # shellcheck disable=SC2086
   run_refused 'hard\.txt: --text names columns, and a text file has none; leave --text out' $verb --text text
 done
-refuses 'the mlm task reads one column, but --text names text, second' --task mlm --text text,second --data hard.csv
+refuses 'the clm task reads one column, but --text names text, second' --task clm --text text,second --data hard.csv
 run "$COMERA" pretrain "${model[@]}" "${words[@]}" --task mlm --data notes --data-format text -o named
 expect_exit 0
 printf 'label,text\nred,"round\nblue,square\n' >open.csv
