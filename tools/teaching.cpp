@@ -15,9 +15,8 @@ namespace {
 std::string target_of(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("distill");
   const bool logits =
-      word == "logits" ||
-      (word == "automatic" && (task == data::Task::classify || task == data::Task::regression ||
-                               task == data::Task::clm || task == data::Task::image));
+      word == "logits" || (word == "automatic" && (task == data::Task::classify || task == data::Task::regression ||
+                                                   task == data::Task::clm || task == data::Task::image));
   if (logits && (task == data::Task::multilabel || task == data::Task::tag))
     fail_input("[finetune] --distill logits: the task {} learns no logits of a teacher; use --distill hidden",
                data::name_of(task));

@@ -168,12 +168,13 @@ Option data_format_option(const char* group) {
 std::vector<Option> data_options() {
   const char* g = "Data";
   std::vector<Option> rows = {
-      choice(g, "task", "classify",
-             {"classify", "regression", "multilabel", "tag", "mlm", "clm", "embed", "pairs", "ctr", "image"},
-             "training objective: labels of texts, numbers of texts, any number of labels of a text (separated by |), a "
-             "label of each word (both separated by blanks), masked tokens, the next token (decoders), embeddings (from "
-             "a teacher), embeddings by cosine of pairs of texts with the other pairs of the batch as negatives, clicks "
-             "(dlrm), or classes of images (vit)"),
+      choice(
+          g, "task", "classify",
+          {"classify", "regression", "multilabel", "tag", "mlm", "clm", "embed", "pairs", "ctr", "image"},
+          "training objective: labels of texts, numbers of texts, any number of labels of a text (separated by |), a "
+          "label of each word (both separated by blanks), masked tokens, the next token (decoders), embeddings (from "
+          "a teacher), embeddings by cosine of pairs of texts with the other pairs of the batch as negatives, clicks "
+          "(dlrm), or classes of images (vit)"),
       also(row(g, "data", OptionType::list, "",
                "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed; images: an IDX "
                "file, or a "
@@ -319,9 +320,9 @@ std::vector<Option> run_options() {
 }
 
 data::Task task_of(const OptionValues& values) {
-  for (const data::Task task : {data::Task::mlm, data::Task::clm, data::Task::embed, data::Task::regression,
-                                data::Task::ctr, data::Task::image, data::Task::multilabel, data::Task::tag,
-                                data::Task::pairs})
+  for (const data::Task task :
+       {data::Task::mlm, data::Task::clm, data::Task::embed, data::Task::regression, data::Task::ctr, data::Task::image,
+        data::Task::multilabel, data::Task::tag, data::Task::pairs})
     if (values.text("task") == data::name_of(task)) return task;
   return data::Task::classify;
 }

@@ -82,7 +82,8 @@ data::Task task_for(const OptionValues& values, const models::ModelSpec& stored)
   const bool unlabelled =
       values.given("unlabelled") ? values.flag("unlabelled") : values.has("teacher") && !values.given("label");
   const bool labels = !unlabelled && (values.given("label") || data::learns_labels(model.task));
-  const bool settled = model.task == data::Task::image || (data::learns_labels(model.task) && model.task != data::Task::classify);
+  const bool settled =
+      model.task == data::Task::image || (data::learns_labels(model.task) && model.task != data::Task::classify);
   if (!labels || settled || recipe_to_resume(values)) return model.task;
   return task_of_labels(values, model.labels);
 }
