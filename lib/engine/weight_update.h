@@ -18,6 +18,7 @@ namespace comera::engine {
 struct UpdateStep {
   std::int64_t step = 0;  // number of finished steps
   double rates[layers::roles] = {};
+  std::int64_t begun[layers::roles] = {};  // the step before which the moments of the role were last 0
 };
 
 class WeightUpdate {
@@ -43,9 +44,6 @@ class UpdateRule {
   virtual std::size_t scalar_bytes() const { return 0; }
   // Writes them before a step. `to` has scalar_bytes() bytes.
   virtual void write_scalars(const UpdateStep&, std::span<std::byte> to) const { static_cast<void>(to); }
-  // The index of the state that holds a mean of squared gradients, an estimate of the loss's curvature; none if there
-  // is no such state.
-  virtual std::optional<std::size_t> curvature() const { return std::nullopt; }
   // Makes the update of a model. Both arguments outlive it: the weights with their state, and the sink that receives
   // the model's gradients. The engine calls it again for every model that it builds.
   virtual std::unique_ptr<WeightUpdate> make(Weights& weights, const layers::Sink& sink) const = 0;

@@ -161,14 +161,10 @@ class Rule final : public engine::UpdateRule {
     return states;
   }
   void declare(layers::Parameters& parameters) const override { methods_->mark(parameters); }
-  std::optional<std::size_t> curvature() const override { return 1; }
   std::size_t scalar_bytes() const override { return sizeof(UpdateScalars); }
   void write_scalars(const engine::UpdateStep& step, std::span<std::byte> to) const override {
     UpdateScalars scalars;
-    // Moments of tensor trains are zero after a new factorisation, so their corrections begin again.
-    const std::int64_t every = options_.refactor_every;
-    const auto all = static_cast<double>(step.step + 1),
-               since = every > 0 ? static_cast<double>(step.step % every + 1) : all;
+    const auto all = static_cast<double>(step.step + 1);
     const auto write = [&](kernels::AdamwScalars(&pair)[2], double rate, double t) {
       for (const bool decays : {false, true}) {
         kernels::AdamwScalars& one = pair[decays] = options_.adamw;
@@ -178,11 +174,8 @@ class Rule final : public engine::UpdateRule {
         one.correction2 = 1 - std::pow(one.beta2, t);
       }
     };
-    for (int role = 0; role < layers::roles; ++role) {
-      const bool in_chain =
-          role == static_cast<int>(layers::Role::core) || role == static_cast<int>(layers::Role::diagonal);
-      write(scalars.of[role], step.rates[role], in_chain ? since : all);
-    }
+    for (int role = 0; role < layers::roles; ++role)
+      write(scalars.of[role], step.rates[role], static_cast<double>(step.step - step.begun[role] + 1));
     kernels::AdamwScalars unit[2];
     write(unit, 1, all);
     scalars.unit = unit[0];

@@ -71,7 +71,7 @@ class Optimizer final : public engine::WeightUpdate {
   std::vector<std::size_t> group_of_;  // of a parameter by its index
 };
 
-// The update with these options. AdamW's two moments come first among its states; the second is its curvature.
+// The update with these options. AdamW's two moments come first among its states.
 std::shared_ptr<const engine::UpdateRule> optimizer(const OptimizerOptions& options = {});
 
 }  // namespace comera::train

@@ -9,6 +9,7 @@
 #include "lib/core/error.h"
 #include "lib/core/units.h"
 #include "lib/engine/weights_file.h"
+#include "lib/train/refactor.h"
 
 namespace comera::train {
 namespace {
@@ -61,24 +62,7 @@ RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options, RankP
       options_(options),
       progress_(std::move(progress)),
       active_(options.adapt && has_ranks(engine.model())) {
-  check_progress();
   set_threshold();
-}
-
-// Checks that a checkpoint's sensitivity has one number for every rank entry of its model.
-void RankAdaptation::check_progress() const {
-  if (progress_.sensitivity.empty()) return;
-  auto kept = progress_.sensitivity.begin();
-  bool fits = true;
-  for (const layers::ChainParameters& chain : engine_.model().chains()) {
-    if (chain.cores.empty()) continue;
-    fits = fits && kept != progress_.sensitivity.end() && kept->size() == chain.diagonals.size();
-    for (std::size_t bond = 0; fits && bond < kept->size(); ++bond)
-      fits = std::ssize((*kept)[bond]) == chain.diagonals[bond]->shape.elements();
-    if (fits) ++kept;
-  }
-  fits = fits && kept == progress_.sensitivity.end();
-  if (!fits) fail_input("[resume] the checkpoint's sensitivities do not fit its ranks; it is damaged");
 }
 
 void RankAdaptation::set_threshold() {
@@ -121,13 +105,18 @@ void RankAdaptation::check_target() const {
       options_.target_value, target.rest * widths_of(engine_.model()).core);
 }
 
+double RankAdaptation::falling_rate(double given) const {
+  const std::int64_t steps = options_.late_deadline - progress_.late_step;
+  return steps > 0 ? travel / static_cast<double>(steps) : given;
+}
+
 // Fixes L0 and S0, after the entries that fell to the threshold were removed from the model.
 void RankAdaptation::begin_late(std::int64_t step, Event& event) {
   event.late_begins = true;
   event.fallen += remove_fallen(above(read_diagonals(engine_.weights()), options_.threshold));
   progress_.late = true;
   progress_.late_step = step;
-  progress_.sensitivity = sensitivity_of(engine_.weights(), engine_.options().update->curvature());
+  refactor_by_singular_values(engine_);
   const double count = static_cast<double>(std::max<std::size_t>(progress_.recent.size(), 1));
   progress_.target_loss = std::accumulate(progress_.recent.begin(), progress_.recent.end(), 0.0) / count;
   const std::vector<ChainDiagonals> chains = read_diagonals(engine_.weights());
@@ -138,20 +127,15 @@ void RankAdaptation::begin_late(std::int64_t step, Event& event) {
   progress_.late_size = size_target().measure(chains, kept);
 }
 
-std::int64_t RankAdaptation::remove(const Kept& kept) {
-  keep_of(progress_.sensitivity, kept);
-  return remove_all_but(engine_, kept);
-}
-
 std::int64_t RankAdaptation::remove_fallen(const Kept& kept) {
-  const std::int64_t removed = remove(kept);
+  const std::int64_t removed = remove_all_but(engine_, kept);
   progress_.fallen += removed;
   return removed;
 }
 
-// Keeps the entries whose removal would raise the loss most.
+// Keeps the entries whose removal would change the weights most.
 std::int64_t RankAdaptation::cut_to_size(const SizeTarget& size) {
-  const std::int64_t removed = remove(cut_to(importances(engine_.weights(), progress_.sensitivity), size));
+  const std::int64_t removed = remove_all_but(engine_, cut_to(importances(engine_.weights()), size));
   progress_.cut += removed;
   return removed;
 }
@@ -163,7 +147,6 @@ void RankAdaptation::meet_target(bool enforced, Event& event) {
   else
     event.fallen += remove_fallen(cut_to(read_diagonals(engine_.weights()), size_target()));
   event.target_met = progress_.reached = true;
-  progress_.sensitivity.clear();
   set_threshold();
 }
 

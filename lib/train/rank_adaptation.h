@@ -21,7 +21,7 @@ enum class TargetKind : std::uint8_t {
 
 struct RankOptions {
   bool adapt = true;  // false: ranks are fixed, nothing is masked
-  double threshold = 0.01, gamma = 0.01, rho_loss = 0.1, rho_size = 0.01;
+  double threshold = 0.01, gamma = 0.01, rho_loss = 1, rho_size = 0.01;
   TargetKind target = TargetKind::none;
   double target_value = 0;
   std::int64_t prune_every = 100;  // steps between removals; 0: only when the target is met
@@ -41,8 +41,6 @@ struct RankProgress {
   std::vector<double> recent;  // the losses that L0 is the mean of
   std::int64_t fallen = 0;     // entries removed so far because their diagonal fell to the threshold
   std::int64_t cut = 0;        // entries removed so far by scheduled cuts
-  Sensitivity sensitivity;  // from the start of the late stage, before the penalty's gradient became large relative to
-                            // the task's
 
   std::string to_json() const;
   static RankProgress from_json(const std::string& text);
@@ -52,6 +50,7 @@ class RankAdaptation {
  public:
   static constexpr std::size_t closing_steps = 100;  // number of losses in the mean L0
   static constexpr std::int64_t cuts = 8;            // number of scheduled cuts before the target is enforced
+  static constexpr double travel = 3;                // entries begin between 0 and 1 and are pushed in some steps only
 
   // Throws if the uncompressed rest of the model makes the target impossible. The message names the limit.
   // `penalty`: of the optimiser.
@@ -62,11 +61,16 @@ class RankAdaptation {
   bool has_target() const { return active_ && options_.target != TargetKind::none; }
   // True if this step belongs to the stage that moves towards the target.
   bool pushing() const { return progress_.late && !progress_.reached; }
+  // Learning rate of the diagonals in that stage: with it, an entry that falls in every step travels `travel` until the
+  // target is enforced. `given` is the rate where there is no such step.
+  double falling_rate(double given) const;
+  // The step before which the moments of cores and diagonals were last 0.
+  std::int64_t moments_begun() const { return progress_.late ? progress_.late_step : 0; }
 
   struct Event {
     bool late_begins = false, target_met = false;
     std::int64_t fallen = 0;  // entries removed because their diagonal fell to the threshold
-    // Entries removed by a scheduled cut. D^2 times AdamW's second moment decides, not the objective.
+    // Entries removed by a scheduled cut. Importance decides, not the objective.
     std::int64_t cut = 0;
 
     std::int64_t removed() const { return fallen + cut; }
@@ -88,10 +92,8 @@ class RankAdaptation {
   SizeTarget size_target() const;
   void check_target() const;
   void begin_late(std::int64_t step, Event& event);
-  void check_progress() const;
   bool cut_due(std::int64_t step) const;
   SizeTarget allowed(std::int64_t step) const;
-  std::int64_t remove(const Kept& kept);
   std::int64_t remove_fallen(const Kept& kept);
   std::int64_t cut_to_size(const SizeTarget& size);
   void meet_target(bool enforced, Event& event);

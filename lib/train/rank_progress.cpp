@@ -13,7 +13,6 @@ std::string RankProgress::to_json() const {
                   {"late_step", late_step},
                   {"reached", reached},
                   {"recent", recent},
-                  {"sensitivity", sensitivity},
                   {"surrogate_start", surrogate_start},
                   {"target_loss", target_loss},
                   {"target_size", target_size}}
@@ -33,7 +32,6 @@ RankProgress RankProgress::from_json(const std::string& text) {
   json.at("recent").get_to(progress.recent);
   if (json.contains("fallen")) progress.fallen = whole_number(json["fallen"]);  // version 1 did not count them
   if (json.contains("cut")) progress.cut = whole_number(json["cut"]);
-  json.at("sensitivity").get_to(progress.sensitivity);
   return progress;
 }
 

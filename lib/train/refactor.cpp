@@ -1,6 +1,7 @@
 #include "lib/train/refactor.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "lib/core/error.h"
 #include "lib/tt/tt_svd.h"
@@ -46,24 +47,65 @@ void forget(Weights& weights, const Parameter& parameter) {
   }
 }
 
-}  // namespace
+// The diagonals of a chain, by bond.
+using Diagonals = std::vector<std::vector<double>>;
 
-void refactor(engine::Engine& engine) {
+void divide_columns(std::vector<double>& core, const std::vector<double>& by) {
+  for (std::size_t i = 0; i < core.size(); ++i) core[i] /= by[i % by.size()];
+}
+
+void divide_rows(std::vector<double>& core, const std::vector<double>& by) {
+  const std::size_t row = core.size() / by.size();
+  for (std::size_t i = 0; i < core.size(); ++i) core[i] /= by[i / row];
+}
+
+// Moves the roots of relative singular values from the cores into the diagonals.
+Diagonals take_relative_roots(tt::Balanced& balanced) {
+  Diagonals diagonals;
+  for (std::size_t bond = 0; bond < balanced.singular_values.size(); ++bond) {
+    const std::vector<double>& values = balanced.singular_values[bond];
+    std::vector<double>& diagonal = diagonals.emplace_back();
+    std::vector<double> shares;  // of each side
+    for (const double value : values) {
+      const double relative = values[0] > 0 ? std::sqrt(value / values[0]) : 0;
+      diagonal.push_back(relative);
+      shares.push_back(relative > 0 ? std::sqrt(relative) : 1);
+    }
+    divide_columns(balanced.chain.cores[bond], shares);
+    divide_rows(balanced.chain.cores[bond + 1], shares);
+  }
+  return diagonals;
+}
+
+Diagonals ones(tt::Balanced& balanced) {
+  Diagonals diagonals;
+  for (const std::vector<double>& values : balanced.singular_values) diagonals.emplace_back(values.size(), 1.0);
+  return diagonals;
+}
+
+// `take_diagonals` moves a part of the balanced cores into the diagonals that it returns.
+void factorise(engine::Engine& engine, Diagonals (*take_diagonals)(tt::Balanced&)) {
   Weights& weights = engine.weights();
   for (const layers::ChainParameters& chain : weights.model().chains()) {
-    if (chain.cores.empty()) continue;
-    const tt::Chain balanced = tt::balance_chain(read_chain(weights.machine(), chain));
-    if (balanced.layout != chain.layout) continue;
+    if (chain.cores.empty() || chain.layout.gauge) continue;
+    tt::Balanced balanced = tt::balance_chain(read_chain(weights.machine(), chain));
+    if (balanced.chain.layout != chain.layout) continue;
+    const Diagonals diagonals = take_diagonals(balanced);
+    for (std::size_t bond = 0; bond < diagonals.size(); ++bond)
+      write(weights.machine(), chain.diagonals[bond]->value, diagonals[bond]);
     for (std::size_t k = 0; k < chain.cores.size(); ++k)
-      write(weights.machine(), chain.cores[k]->value, balanced.cores[k]);
-    for (const Parameter* diagonal : chain.diagonals)
-      write(weights.machine(), diagonal->value,
-            std::vector<double>(static_cast<std::size_t>(diagonal->shape.elements()), 1));
+      write(weights.machine(), chain.cores[k]->value, balanced.chain.cores[k]);
     for (const auto* parameters : {&chain.cores, &chain.diagonals})
       for (const Parameter* parameter : *parameters) forget(weights, *parameter);
   }
   engine.weights_changed();
 }
+
+}  // namespace
+
+void refactor(engine::Engine& engine) { factorise(engine, ones); }
+
+void refactor_by_singular_values(engine::Engine& engine) { factorise(engine, take_relative_roots); }
 
 void require_refactorable(const layers::Model& model) {
   const auto& chains = model.chains();

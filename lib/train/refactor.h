@@ -1,15 +1,19 @@
-// A new factorisation of every weight in tensor-train form, from time to time: the two sides of a bond drift apart in
-// size and direction while they learn, and the moments belong to the old factors (arXiv 2505.22922).
+// New factorisations of every weight in tensor-train form. The two sides of a bond drift apart in size and direction
+// while they learn, and the moments belong to the old factors (arXiv 2505.22922). The weights stay the same but for
+// rounding; the moments of cores and diagonals become 0. A chain with a gauge, or with a rank above what its sizes can
+// have, stays as it is.
 #pragma once
 
 #include "lib/engine/engine.h"
 
 namespace comera::train {
 
-// Gives the two sides of every bond equal halves of the weight's singular values (tt::balance_chain), sets rank
-// diagonals to 1 and the moments of cores and diagonals to 0. The weights stay the same but for rounding. A chain with
-// a rank above what its sizes can have stays as it is.
+// The two sides of every bond get equal halves of the weight's singular values (tt::balance_chain), rank diagonals 1.
 void refactor(engine::Engine& engine);
+// Entry i of a rank diagonal becomes sqrt(s_i / s_1), with the singular values s of its bond, the largest first. The two
+// sides share the rest equally. So the size of an entry tells what the weight loses without it: after training alone the
+// entries are all near 1, whatever their columns in the cores are.
+void refactor_by_singular_values(engine::Engine& engine);
 // InputError if the model has no chain, or one with a gauge.
 void require_refactorable(const layers::Model& model);
 

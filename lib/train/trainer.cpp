@@ -192,12 +192,15 @@ double Trainer::seconds() const { return wall_seconds() - session_start_; }
 void Trainer::set_rates() {
   const Schedule& schedule = options_.schedule;
   const double factor = schedule.factor(state_.step);
-  // The rank rate must not fall on the way to the target: the entries have a fixed distance to cover.
-  const double rank_factor = ranks_->pushing() ? schedule.warmup_factor(state_.step) : factor;
+  // On the way to the target the entries have a distance to cover, whatever the schedule is.
+  const double rank_rate = ranks_->pushing() ? ranks_->falling_rate(options_.rate_ranks) : options_.rate_ranks * factor;
   learning_rate_ = options_.rate * factor;
+  const std::int64_t every = options_.optimizer.refactor_every;
+  const std::int64_t begun = every > 0 ? state_.step - state_.step % every : ranks_->moments_begun();
   engine_->begin_step(options_.seed, {.step = state_.step,
-                                      .rates = {options_.rate_cores * factor, options_.rate_ranks * rank_factor,
-                                                learning_rate_, options_.rate_tables * factor}});
+                                      .rates = {options_.rate_cores * factor, rank_rate, learning_rate_,
+                                                options_.rate_tables * factor},
+                                      .begun = {begun, begun}});  // cores and diagonals
 }
 
 void Trainer::train_step() {

@@ -204,10 +204,10 @@ double ttm_error_bound(const Matrix& table, const Sizes& row_modes, const Sizes&
   return squared > 0 ? least * std::sqrt(worst / squared) : 0;
 }
 
-Chain balance_chain(Chain chain) {
+Balanced balance_chain(Chain chain) {
   COMERA_CHECK(!chain.layout.gauge);
   orthogonalise(chain);
-  std::vector<std::vector<double>> roots;  // of the singular values, by inner bond
+  std::vector<std::vector<double>> values;
   for (std::size_t k = 0; k + 1 < chain.cores.size(); ++k) {
     Svd parts = svd(folded(std::move(chain.cores[k]), chain.layout.ranks[k + 1]));
     const std::int64_t old = parts.right.columns, beyond = static_cast<std::int64_t>(chain.cores[k + 1].size()) / old;
@@ -216,13 +216,14 @@ Chain balance_chain(Chain chain) {
     chain.cores[k + 1] = multiply(parts.right, next).values;
     chain.layout.ranks[k + 1] = parts.left.columns;
     chain.cores[k] = std::move(parts.left.values);
-    roots.push_back(roots_of(parts.values));
+    values.push_back(std::move(parts.values));
   }
-  for (std::size_t bond = 0; bond < roots.size(); ++bond) {
-    scale_columns(chain.cores[bond], roots[bond]);
-    scale_rows(chain.cores[bond + 1], roots[bond], true);
+  for (std::size_t bond = 0; bond < values.size(); ++bond) {
+    const std::vector<double> roots = roots_of(values[bond]);
+    scale_columns(chain.cores[bond], roots);
+    scale_rows(chain.cores[bond + 1], roots, true);
   }
-  return chain;
+  return {std::move(chain), std::move(values)};
 }
 
 Fit round_chain(const Chain& chain, const Truncation& truncation) {

@@ -42,10 +42,13 @@ Fit ttm_svd(const Matrix& table, const Sizes& row_modes, const Sizes& column_mod
 double ttm_error_bound(const Matrix& table, const Sizes& row_modes, const Sizes& column_modes, const Sizes& ranks,
                        const std::vector<double>& row_weights = {});
 
+struct Balanced {
+  Chain chain;
+  std::vector<std::vector<double>> singular_values;  // of L R by inner bond, the largest first
+};
 // The same matrix with equal halves at every inner bond: with left factor L and right factor R there, Lᵀ L = R Rᵀ = the
-// diagonal of the singular values of L R, the largest first. A rank above what the sizes can have becomes smaller. A
-// gauge is not allowed.
-Chain balance_chain(Chain chain);
+// diagonal of the singular values of L R. A rank above what the sizes can have becomes smaller. A gauge is not allowed.
+Balanced balance_chain(Chain chain);
 
 // Cuts the chain to smaller ranks: right-to-left QR sweep, then truncated SVDs from the left. Keeps the order. A gauge
 // is not allowed.

@@ -179,8 +179,7 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_si
 POSITION = {"epoch": 0, "step": 6, "window": 0, "samples": 24, "file": 0, "offset": 120, "line": 7, "token": 0,
             "inside": 0}
 RANKS = {"late": True, "reached": False, "target_loss": 1.1, "target_size": 90.0, "surrogate_start": 1.0,
-         "late_step": 4, "late_size": 120.0, "recent": [1.1, 1.0], "fallen": 2, "cut": 3,
-         "sensitivity": [[[0.5, 0.25]]]}
+         "late_step": 4, "late_size": 120.0, "recent": [1.1, 1.0], "fallen": 2, "cut": 3}
 OLD_STATE = {"schema_version": 1, "step": 6, "data": json.dumps(POSITION),
              "rank_table": {"bert.encoder.layer.0.attention.self.query": [1, 3, 4, 2, 1]}, "ranks": json.dumps(RANKS),
              "seconds": 0.5, "metrics_bytes": 1200, "tokens": 96, "best_step": 3, "best_loss": 1.0,
@@ -280,8 +279,7 @@ LARGE = {
                   onnx_model([1, 1], bytes(4), [("x", f"n{i}") for i in range(MANY)]),
                   onnx_model([1, 2_500_000], bytes(10_000_000), [("x", "y")])],
     "fuzz_state": [json.dumps({**OLD_STATE, "rank_table": {f"layer {i}": [1, 2, 1] for i in range(MANY)}}).encode(),
-                   json.dumps({**STATE, "ranks": json.dumps({**RANKS,
-                                                             "sensitivity": [[[0.5] * 100] * 100] * 100})}).encode(),
+                   json.dumps({**STATE, "ranks": json.dumps({**RANKS, "recent": [0.5] * 1_000_000})}).encode(),
                    json.dumps({**STATE, "data": "[" * 5_000_000}).encode(), NESTED],
     "fuzz_safetensors": [safetensors({f"layers.{i}.weight": tensor("F32", [1], 4 * i, 4 * i + 4) for i in range(MANY)},
                                      bytes(4 * MANY)),

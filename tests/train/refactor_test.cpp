@@ -14,7 +14,6 @@ namespace {
 
 std::unique_ptr<Engine> trained(DType dtype, int steps) {
   train::OptimizerOptions options;
-  options.refactor_every = 4;
   const plan::Machine machine{&kernels::reference_backend(), dtype, nullptr};
   auto engine = std::make_unique<Engine>(machine, toy::factory(dtype),
                                          engine::EngineOptions{.update = train::optimizer(options)});
@@ -60,13 +59,48 @@ TEST_CASE("the corrections of moments begin again after a new factorisation") {
   std::vector<double> before;
   const Parameter& diagonal = *chain.diagonals.front();
   for (std::int64_t i = 0; i < diagonal.shape.elements(); ++i) before.push_back(layers::load(diagonal.value, i));
-  engine->begin_step(5, {.step = 4, .rates = {0.05, 0.05, 0.02, 0.02}});
+  engine->begin_step(5, {.step = 4, .rates = {0.05, 0.05, 0.02, 0.02}, .begun = {4, 4}});
   const data::Batch batch = toy::batch(64, 16);
   engine->train({&batch, 1});
   for (std::size_t i = 0; i < before.size(); ++i) {
     const double step = std::abs(layers::load(diagonal.value, static_cast<std::int64_t>(i)) - before[i]);
     CHECK(step <= 0.05);
     CHECK(step > 0.049);
+  }
+}
+
+// With left factor L, diagonal D and right factor R at a bond, D_i = sqrt(s_i / s_1) for the singular values s of L D R.
+TEST_CASE("diagonals of a new factorisation by singular values are their relative roots") {
+  const auto engine = trained(DType::f64, 4);
+  const data::Batch dev = toy::batch(1000, 32);
+  const double before = engine->evaluate(dev).loss;
+  train::refactor_by_singular_values(*engine);
+  CHECK(std::abs(engine->evaluate(dev).loss - before) < 1e-12 * before);
+  for (const layers::ChainParameters& chain : engine->model().chains()) {
+    CAPTURE(chain.name);
+    // The squared norm of an entry's column in L, summed over cores from the left, is s_i / D_i.
+    std::vector<double> weights = {1};
+    for (std::size_t bond = 0; bond < chain.diagonals.size(); ++bond) {
+      const layers::Tensor& core = chain.cores[bond]->value;
+      const auto rank = static_cast<std::size_t>(chain.layout.ranks[bond + 1]);
+      const std::size_t middle = static_cast<std::size_t>(core.elements()) / weights.size() / rank;
+      std::vector<double> values(rank, 0.0);
+      for (std::size_t row = 0; row < weights.size() * middle; ++row)
+        for (std::size_t j = 0; j < rank; ++j) {
+          const double number = layers::load(core, static_cast<std::int64_t>(row * rank + j));
+          values[j] += weights[row / middle] * number * number;
+        }
+      std::vector<double> diagonal;
+      for (std::size_t j = 0; j < rank; ++j) {
+        diagonal.push_back(layers::load(chain.diagonals[bond]->value, static_cast<std::int64_t>(j)));
+        values[j] *= diagonal[j];  // s_j
+      }
+      CHECK(diagonal[0] == 1);
+      for (std::size_t j = 0; j < rank; ++j)
+        CHECK(diagonal[j] == Approx(std::sqrt(values[j] / values[0])).margin(1e-9));
+      weights.clear();
+      for (std::size_t j = 0; j < rank; ++j) weights.push_back(values[j] * diagonal[j]);  // of (L D)^T L D
+    }
   }
 }
 

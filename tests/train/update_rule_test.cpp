@@ -128,11 +128,3 @@ TEST_CASE("a removal of ranks slices the state of the parameter's shape") {
   run_steps(*engine, 5, 8);
   CHECK(std::isfinite(engine->evaluate(toy::batch(1000, 32)).loss));
 }
-
-TEST_CASE("without a curvature the importance of a rank entry is its square per parameter") {
-  const auto engine = start();
-  const train::Sensitivity ones = train::sensitivity_of(engine->weights(), Momentum().curvature());
-  for (const auto& bonds : ones)
-    for (const auto& bond : bonds)
-      for (const double value : bond) CHECK(value == 1);
-}

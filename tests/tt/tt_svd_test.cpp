@@ -164,7 +164,7 @@ TEST_CASE("a balanced chain is the same matrix, with its singular values in equa
   Chain c = random_train({4, 6}, {5, 3}, {1, 4, 9, 3, 1}, 8);
   for (std::size_t i = 0; i < c.cores[1].size(); ++i) c.cores[1][i] *= 1e4;  // far from balanced
   const Matrix w = expand(c);
-  const Chain balanced = balance_chain(c);
+  const auto [balanced, singular_values] = balance_chain(c);
   CHECK(balanced.layout == c.layout);
   CHECK(relative_error(w, expand(balanced)) <= 1e-12);
   const Sizes rows{4, 24, 120};
@@ -172,23 +172,27 @@ TEST_CASE("a balanced chain is the same matrix, with its singular values in equa
     const std::int64_t left_rows = rows[bond - 1], rank = c.layout.ranks[bond];
     const Matrix left = merge_cores(balanced, 0, bond), right = merge_cores(balanced, bond, 4);
     const std::vector<double> values = svd(reshaped(w, left_rows, 360 / left_rows)).values;
+    for (std::int64_t i = 0; i < rank; ++i) {
+      const auto entry = static_cast<std::size_t>(i);
+      CHECK(std::abs(singular_values[bond - 1][entry] - values[entry]) <= 1e-10 * values[0]);
+    }
     for (const Matrix& half :
          {gram(reshaped(left, left_rows, rank)), gram_of_rows(reshaped(right, rank, 360 / left_rows))})
       for (std::int64_t i = 0; i < rank; ++i)
         for (std::int64_t j = 0; j < rank; ++j)
           CHECK(std::abs(half(i, j) - (i == j ? values[static_cast<std::size_t>(i)] : 0)) <= 1e-10 * values[0]);
   }
-  CHECK(balance_chain(random_train({4, 6}, {5, 3}, {1, 7, 9, 3, 1}, 8)).layout.ranks == Sizes{1, 4, 9, 3, 1});
+  CHECK(balance_chain(random_train({4, 6}, {5, 3}, {1, 7, 9, 3, 1}, 8)).chain.layout.ranks == Sizes{1, 4, 9, 3, 1});
 }
 
 TEST_CASE("balancing a chain of zeros or of a lower rank leaves the matrix") {
   Chain zero = random_train({4, 6}, {5, 3}, {1, 4, 9, 3, 1}, 8);
   for (double& number : zero.cores[1]) number = 0;
-  CHECK(squared_norm(expand(balance_chain(zero))) == 0);
+  CHECK(squared_norm(expand(balance_chain(zero).chain)) == 0);
   Chain low = random_train({4, 6}, {5, 3}, {1, 4, 9, 3, 1}, 8);
   for (std::size_t i = 0; i < low.cores[0].size(); ++i)
     if (i % 4 == 3) low.cores[0][i] = 0;
-  const Chain balanced = balance_chain(low);
+  const Chain balanced = balance_chain(low).chain;
   CHECK(relative_error(expand(low), expand(balanced)) <= 1e-12);
   for (const std::vector<double>& core : balanced.cores)
     for (const double number : core) CHECK(std::isfinite(number));
