@@ -107,7 +107,8 @@ const char* name_of(Form form) {
 
 LayerRule parse_layer_rule(const std::string& text) {
   const Rule words = parse_rule(text, "[model]");
-  LayerRule rule{.pattern = words.pattern};
+  LayerRule rule;
+  rule.pattern = words.pattern;
   for (const Rule::Item& item : words.items) {
     if (item.key == "rank")
       rule.rank = rule_rank(words, "[model]", item.value);

@@ -151,10 +151,9 @@ void RankAdaptation::meet_target(bool enforced, Event& event) {
 }
 
 bool RankAdaptation::cut_due(std::int64_t step) const {
-  if (!progress_.late || options_.late_deadline <= progress_.late_step) return false;
-  return (step - progress_.late_step) %
-             std::max<std::int64_t>((options_.late_deadline - progress_.late_step) / cuts, 1) ==
-         0;
+  const std::int64_t steps = options_.late_deadline - progress_.late_step, cuts = options_.scheduled_cuts;
+  if (!progress_.late || steps <= 0 || cuts == 0) return false;
+  return (step - progress_.late_step) % std::max<std::int64_t>(steps / cuts, 1) == 0;
 }
 
 // Many small cuts cost less than one large cut. The allowed excess falls with the cube of the remaining time (Zhu and

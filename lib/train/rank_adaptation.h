@@ -24,8 +24,9 @@ struct RankOptions {
   double threshold = 0.01, gamma = 0.01, rho_loss = 1, rho_size = 0.01;
   TargetKind target = TargetKind::none;
   double target_value = 0;
-  std::int64_t prune_every = 100;  // steps between removals; 0: only when the target is met
-  std::int64_t late_start = -1;    // first step of the late stage; -1: never
+  std::int64_t prune_every = 100;   // steps between removals; 0: only when the target is met
+  std::int64_t scheduled_cuts = 8;  // before the target is enforced
+  std::int64_t late_start = -1;     // first step of the late stage; -1: never
   // Step at which the target is enforced if it has not been reached; -1: when the run ends.
   std::int64_t late_deadline = -1;
 };
@@ -49,7 +50,6 @@ struct RankProgress {
 class RankAdaptation {
  public:
   static constexpr std::size_t closing_steps = 100;  // number of losses in the mean L0
-  static constexpr std::int64_t cuts = 8;            // number of scheduled cuts before the target is enforced
   static constexpr double travel = 3;                // entries begin between 0 and 1 and are pushed in some steps only
 
   // Throws if the uncompressed rest of the model makes the target impossible. The message names the limit.

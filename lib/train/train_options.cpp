@@ -78,6 +78,7 @@ RankOptions adaptation_options(const OptionValues& values) {
   options.rho_loss = values.real("rho-loss");
   options.rho_size = values.real("rho-size");
   options.prune_every = values.integer("prune-every");
+  options.scheduled_cuts = values.integer("scheduled-cuts");
   const int targets = values.has("target-ratio") + values.has("target-size") + values.has("target-fraction");
   if (targets > 1)
     fail_input("[{}] --target-ratio, --target-size and --target-fraction exclude each other; give one",
@@ -279,6 +280,9 @@ std::vector<Option> rank_options() {
       choice(g, "rank-penalty", "size", {"size", "mean"},
              "quantity to penalise: the size of the layers, or the mean of the diagonals"),
       count(g, "prune-every", "100", 0, "steps between removals; 0: only when the target is reached"),
+      count(g, "scheduled-cuts", "8", 0,
+            "late stage: cuts of the least important entries before the middle of the stage, where the target is "
+            "enforced; 0: until there, entries leave by falling to --tau alone"),
       number(g, "target-ratio", "", 1, none, "late stage: dense / compressed parameters of the whole model to reach"),
       row(g, "target-size", OptionType::size, "", "late stage: bytes of the whole weights file to reach"),
       number(g, "target-fraction", "", 0, 1, "late stage: share of the tensorised size after the early stage to reach"),
