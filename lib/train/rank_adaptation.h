@@ -21,7 +21,7 @@ enum class TargetKind : std::uint8_t {
 
 struct RankOptions {
   bool adapt = true;  // false: ranks are fixed, nothing is masked
-  double threshold = 0.01, gamma = 0.01, rho_loss = 1, rho_size = 0.01;
+  double threshold = 0.01, gamma = 0.01, rho_loss = 0.1, rho_size = 0.01;
   TargetKind target = TargetKind::none;
   double target_value = 0;
   std::int64_t prune_every = 100;   // steps between removals; 0: only when the target is met

@@ -275,7 +275,7 @@ std::vector<Option> rank_options() {
       number(g, "tau", "0.01", 0, none, "entries of a rank diagonal at or below this are removed"),
       number(g, "gamma", "0.01", 0, none, "early stage: weight of the size"),
       number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores"),
-      number(g, "rho-loss", "1", 0, none, "late stage: weight of the loss in steps that reduce the size"),
+      number(g, "rho-loss", "0.1", 0, none, "late stage: weight of the loss in steps that reduce the size"),
       number(g, "rho-size", "0.01", 0, none, "late stage: weight of the size in steps that reduce the loss"),
       choice(g, "rank-penalty", "size", {"size", "mean"},
              "quantity to penalise: the size of the layers, or the mean of the diagonals"),

@@ -6,6 +6,7 @@
 #include "lib/data/clicks/click_block.h"
 #include "lib/data/files/table.h"
 #include "models/architecture.h"
+#include "tests/models/small_vit.h"
 
 // Three examples, the last without a label. Bags have 2, 0 and 3 ids; one of them is in two bags.
 inline comera::data::Batch small_click_batch(const comera::models::DlrmSpec& spec) {
@@ -75,6 +76,7 @@ inline bool add_other_targets(const comera::models::Spec& spec, comera::data::Ba
 inline comera::data::Batch small_batch(const comera::models::ModelSpec& model) {
   using namespace comera;
   if (const auto* dlrm = std::get_if<models::DlrmSpec>(&model)) return small_click_batch(*dlrm);
+  if (const auto* vit = std::get_if<models::VitSpec>(&model)) return small_image_batch(*vit);
   const models::Spec& spec = models::common(model);
   data::Batch batch;
   const int sequences = spec.task == data::Task::pairs ? 4 : 3;

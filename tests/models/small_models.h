@@ -13,7 +13,6 @@
 #include "models/forms.h"
 #include "models/presets.h"
 #include "tests/models/small_batch.h"
-#include "tests/models/small_vit.h"
 
 inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::Task task, comera::models::Form form,
                                                  std::int64_t hidden = 8, std::int64_t intermediate = 12) {

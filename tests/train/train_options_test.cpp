@@ -32,7 +32,7 @@ TEST_CASE("defaults are the published settings") {
   CHECK(options.rate_ranks == 1e-3);
   CHECK(options.ranks.threshold == 0.01);
   CHECK(options.ranks.gamma == 0.01);
-  CHECK(options.ranks.rho_loss == 1);
+  CHECK(options.ranks.rho_loss == 0.1);
   CHECK(options.ranks.rho_size == 0.01);
   CHECK(options.optimizer.beta == 1e-6);
   CHECK(options.optimizer.penalty == kernels::RankPenalty::size);
