@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job in a few minutes on two cores. The same small encoder learns to classify definitions three times: dense,
-# in tensor-train form, and in tensor-train form with ranks that a schedule cuts to half the size. Prints one table.
+# in tensor-train form, and in tensor-train form with ranks that fall until it has half the size. Prints one table.
 #
 #   recipes/quickstart.sh [FOLDER]      default: runs/quickstart
 #

@@ -91,7 +91,7 @@ evaluates "unknown\.tsv: line 3: unknown label 'purple'; the labels are 'blue', 
 evaluates 'bytes\.tsv: line 3: byte 7' --data bytes.tsv
 evaluates '--seq 17 is longer than the model.s 16 positions; use --seq 16 or less' --data dev.tsv --seq 17
 evaluates '--data is missing: name the files to evaluate on'
-evaluates "there is no metric 'acuracy'; use accuracy, loss" --data dev.tsv --require 'acuracy>=1'
+evaluates "there is no metric 'acuracy'; use accuracy, f1, matthews, loss" --data dev.tsv --require 'acuracy>=1'
 evaluates "'accuracy>=x': expected a metric" --data dev.tsv --require 'accuracy>=x'
 evaluates 'nowhere/predictions.*: cannot write: No such file' --data dev.tsv --predictions nowhere/predictions
 run_with $'red\nblue \xff\n' "$COMERA" predict run

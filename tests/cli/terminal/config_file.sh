@@ -33,7 +33,7 @@ while read -r -a verb; do
   for i in "${!arguments[@]}"; do
     case "${arguments[$i]}" in
     --seq | --opset | --calibrate-tokens | --calibrate-length | --vocab-size) arguments[i + 1]=128 ;;
-    --order | --embedding-order) arguments[i + 1]=2 ;;
+    --order | --embedding-order | --channels) arguments[i + 1]=2 ;;
     --target-ratio | --rope-theta) arguments[i + 1]=9 ;;
     esac
   done
