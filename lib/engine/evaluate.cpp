@@ -149,7 +149,8 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
     loss += scores.loss;
     correct += scores.correct;
     result.counted += unlabelled ? batch.sequences : batch.counted;
-    if (result.task == data::Task::classify) add_classified(batch, scores, row, result, each);
+    if (result.task == data::Task::classify || result.task == data::Task::image)
+      add_classified(batch, scores, row, result, each);
     if (result.task == data::Task::tag) add_tagged(batch, scores, row, result, each);
     if (result.task == data::Task::multilabel) add_sets(batch, scores, row, sets, each);
     if (result.task == data::Task::regression) add_numbers(batch, scores, row, numbers, each);

@@ -197,10 +197,10 @@ void Trainer::set_rates() {
   learning_rate_ = options_.rate * factor;
   const std::int64_t every = options_.optimizer.refactor_every;
   const std::int64_t begun = every > 0 ? state_.step - state_.step % every : ranks_->moments_begun();
-  engine_->begin_step(options_.seed, {.step = state_.step,
-                                      .rates = {options_.rate_cores * factor, rank_rate, learning_rate_,
-                                                options_.rate_tables * factor},
-                                      .begun = {begun, begun}});  // cores and diagonals
+  engine_->begin_step(
+      options_.seed, {.step = state_.step,
+                      .rates = {options_.rate_cores * factor, rank_rate, learning_rate_, options_.rate_tables * factor},
+                      .begun = {begun, begun}});  // cores and diagonals
 }
 
 void Trainer::train_step() {

@@ -69,7 +69,8 @@ TEST_CASE("the corrections of moments begin again after a new factorisation") {
   }
 }
 
-// With left factor L, diagonal D and right factor R at a bond, D_i = sqrt(s_i / s_1) for the singular values s of L D R.
+// With left factor L, diagonal D and right factor R at a bond, D_i = sqrt(s_i / s_1) for the singular values s of L D
+// R.
 TEST_CASE("diagonals of a new factorisation by singular values are their relative roots") {
   const auto engine = trained(DType::f64, 4);
   const data::Batch dev = toy::batch(1000, 32);

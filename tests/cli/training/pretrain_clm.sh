@@ -11,8 +11,8 @@ model=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 
   --embedding-rank 4 --order 2
   --embedding-order 2)
 data=(--data train.txt --dev dev.txt --tokenizer vocab.txt --seq 16 --batch 8)
-rates=(--steps 80 --warmup 5 --lr 1e-2 --lr-cores 1e-2 --lr-ranks 2e-2 --schedule constant --seed 7 --eval-every 40
-  --save-every 40 --threads 2)
+rates=(--steps 160 --warmup 5 --lr 1e-2 --lr-cores 1e-2 --lr-ranks 2e-2 --schedule constant --seed 7 --eval-every 80
+  --save-every 80 --threads 2)
 
 run "$COMERA" pretrain --model llama-60m --task clm --form dense --batch 1 --seq 128 --dry-run --json
 expect_exit 0
@@ -24,7 +24,7 @@ expect_json "d['totals']['parameters_dense'] == 134105856 and d['totals']['ratio
 run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 -o run \
   --json
 expect_exit 0
-expect_json "d['loss'] < 1.2 and d['step'] == 80"
+expect_json "d['loss'] < 1.2 and d['step'] == 160"
 run grep -c '"event": *"removal"' run/metrics.jsonl
 expect_exit 0
 run "$COMERA" inspect run
@@ -83,7 +83,7 @@ expect_exit 0
 # A killed and resumed run ends with the same bytes.
 run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 \
   -o again --quiet
-rm -r again/checkpoints/step-0*80 again/checkpoints/step-80 2>/dev/null
+rm -r again/checkpoints/step-0*160 again/checkpoints/step-160 2>/dev/null
 run "$COMERA" pretrain --resume again --quiet
 expect_exit 0
 expect_same_bytes run/model.safetensors again/model.safetensors
