@@ -55,8 +55,7 @@ data::Task task_without_word(const OptionValues& values) {
 
 OptionTable pretrain_table() {
   OptionTable table("pretrain",
-                    "train a model in tensor-train form; with a target size, ranks are cut by a schedule until the "
-                    "model has that size");
+                    "train a model in tensor-train form; with a target size, ranks fall until the model has that size");
   table.add(train::data_options()).add(model_options()).add(training_options()).add(train::rank_options());
   add_run_options(table);
   table.synonyms({"train", "training", "learn", "fit"});
