@@ -15,18 +15,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-comera=${COMERA:-build/comera}
-seed=${SEED:-1}
+# shellcheck source=shared/recipe.sh
+. recipes/shared/recipe.sh
+start 1 "$@"
 half=$((($(nproc) + 1) / 2))
-usage() { sed -n '2,17s/^# \{0,1\}//p' recipes/code.sh; }
-smoke=false
-[ "${1:-}" != --help ] || { usage && exit 0; }
-[ "${1:-}" != --smoke ] || { smoke=true && shift; }
-if [ $# -gt 1 ] || [[ "${1:-}" == -* ]]; then
-  usage >&2
-  exit 2
-fi
-folder=${1:-$("$smoke" && echo runs/code-smoke || echo runs/code)}
 
 if [ -z "${COMERA_DATA:-}" ]; then
   cat >&2 << 'MESSAGE'
@@ -38,10 +30,9 @@ MESSAGE
   exit 2
 fi
 functions=$COMERA_DATA/code/python_functions.jsonl.zst
-[ -r "$functions" ] || { echo "code.sh: $functions cannot be read; see recipes/code.sh --help" >&2 && exit 2; }
-command -v "$comera" > /dev/null || { echo "code.sh: $comera is missing; run make" >&2 && exit 2; }
+[ -r "$functions" ] || missing "$functions cannot be read"
+require_program
 mkdir -p "$folder/data"
-export LC_ALL=C
 
 # The sizes of both kinds of calls.
 vocabulary=8192 batch=32 long_batch=8 short=128 long=512 steps=${STEPS:-600} pairs=${PAIRS:-600}
@@ -56,9 +47,6 @@ if "$smoke"; then
   large+=(--layers 2) repetitions=1
 fi
 
-# Writes stdin to a file that appears when it is complete.
-keep() { cat > "$1.partial" && mv "$1.partial" "$1"; }
-
 # The functions of a split; zstd is read to its end, so that it is not cut off.
 part() { # SPLIT MOST
   zstd -dc "$functions" | awk -v most="$2" -v split_of="\"split\": *\"$1\"" '$0 ~ split_of && ++count <= most' |
@@ -70,16 +58,6 @@ if [ ! -e "$folder/data/test.jsonl.zst" ]; then
   part test "$most_test"
 fi
 train=$folder/data/train.jsonl.zst valid=$folder/data/valid.jsonl.zst test=$folder/data/test.jsonl.zst
-
-# Runs a command with its output in a log; if it fails, prints the end of the log.
-logged() { # NAME command...
-  local name=$1
-  shift
-  "$@" > "$folder/$name.log" 2>&1 && return
-  tail -n 5 "$folder/$name.log" >&2
-  echo "code.sh: $name failed; see $folder/$name.log" >&2
-  exit 1
-}
 
 if [ ! -e "$folder/tokenizer/report.json" ]; then
   echo "== a vocabulary of $vocabulary pieces"

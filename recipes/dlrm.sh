@@ -14,17 +14,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-comera=${COMERA:-build/comera}
-seed=${SEED:-1}
-usage() { sed -n '2,16s/^# \{0,1\}//p' recipes/dlrm.sh; }
-smoke=false
-[ "${1:-}" != --help ] || { usage && exit 0; }
-[ "${1:-}" != --smoke ] || { smoke=true && shift; }
-if [ $# -gt 1 ] || [[ "${1:-}" == -* ]]; then
-  usage >&2
-  exit 2
-fi
-folder=${1:-$("$smoke" && echo runs/dlrm-smoke || echo runs/dlrm)}
+# shellcheck source=shared/recipe.sh
+. recipes/shared/recipe.sh
+start 1 "$@"
 
 if [ -z "${COMERA_DATA:-}" ]; then
   cat >&2 << 'MESSAGE'
@@ -39,17 +31,13 @@ MESSAGE
 fi
 ctr=$COMERA_DATA/ctr
 for file in ml1m_pairs.tsv.zst ml1m_users.dat.zst ml1m_movies.dat.zst frappe_valid.libfm.zst; do
-  [ -r "$ctr/$file" ] || { echo "dlrm.sh: $ctr/$file cannot be read; see recipes/dlrm.sh --help" >&2 && exit 2; }
+  [ -r "$ctr/$file" ] || missing "$ctr/$file cannot be read"
 done
-command -v "$comera" > /dev/null || { echo "dlrm.sh: $comera is missing; run make" >&2 && exit 2; }
+require_program
 mkdir -p "$folder/data"
-export LC_ALL=C
 
 # Random numbers of Park and Miller (1988, CACM 31): exact in awk's doubles.
 lcg='function draw() { state = state * 16807 % 2147483647; return state / 2147483647 } BEGIN { state = seed * 7919 + 1 }'
-
-# Writes stdin to a file that appears when it is complete.
-keep() { cat > "$1.partial" && mv "$1.partial" "$1"; }
 
 # MovieLens-1M: each pair is a click; for each, a film that the user has not seen. 100,000 of both are the test.
 movielens() {
@@ -112,16 +100,6 @@ SCHEMA
 keep "$folder/data/talkingdata.json" << 'SCHEMA'
 {"format": "csv", "label": "is_attributed", "categories": ["ip", "app", "device", "os", "channel"]}
 SCHEMA
-
-# Runs a command with its output in a log; if it fails, prints the end of the log.
-logged() { # NAME command...
-  local name=$1
-  shift
-  "$@" > "$folder/$name.log" 2>&1 && return
-  tail -n 5 "$folder/$name.log" >&2
-  echo "dlrm.sh: $name failed; see $folder/$name.log" >&2
-  exit 1
-}
 
 # learn NAME options...: trains and evaluates one model.
 learn() {

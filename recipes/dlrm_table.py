@@ -9,8 +9,10 @@ import argparse
 import csv
 import json
 import pathlib
-import platform
-import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "shared"))
+from results import facts, shown_bytes, write  # noqa: E402
 
 
 def tables(path):
@@ -34,13 +36,6 @@ def hash_rows(dense, ttm):
         else:
             high = middle - 1
     return low
-
-
-def shown_bytes(count):
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} B"
 
 
 def run_row(folder, name):
@@ -76,7 +71,7 @@ def kaggle_rows(folder):
     return rows
 
 
-def markdown(runs, kaggle):
+def lines_of(runs, kaggle):
     lines = ["| run | test rows | AUC | NCE | accuracy | bytes | peak memory | ms per step |",
              "|---|---:|---:|---:|---:|---:|---:|---:|"]
     for run in runs:
@@ -94,30 +89,12 @@ def markdown(runs, kaggle):
     lines.append(f"| dense / ttm | {dense['parameters'] / ttm['parameters']:.4g} | {dense['bytes'] / ttm['bytes']:.4g} "
                  f"| {dense['planned_peak'] / ttm['planned_peak']:.4g} | "
                  f"{dense['planned_peak'] / ttm['measured_peak']:.4g} | |")
-    return "\n".join(lines) + "\n"
-
-
-def output_of(*command):
-    return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
-
-
-def processor():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
+    return lines
 
 
 def results(folder, program, seed):
     runs, kaggle = runs_of(folder), kaggle_rows(folder)
-    facts = {"program": output_of(program, "--version").splitlines()[0],
-             "commit": output_of("git", "rev-parse", "HEAD"), "machine": processor(),
-             "system": platform.platform(), "seed": seed}
-    table = markdown(runs, kaggle)
-    (folder / "results.json").write_text(json.dumps({**facts, "runs": runs, "kaggle": kaggle}, indent=2) + "\n")
-    (folder / "results.md").write_text("".join(f"{key}: {value}\n" for key, value in facts.items()) + "\n" + table)
-    print(table, end="")
-    print(f"{folder}/results.md and results.json have this table with versions, commit, machine and seed")
+    write(folder, facts(program, seed=seed), lines_of(runs, kaggle), {"runs": runs, "kaggle": kaggle})
 
 
 def main():

@@ -14,18 +14,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-comera=${COMERA:-build/comera}
-seed=${SEED:-1}
-usage() { sed -n '2,13s/^# \{0,1\}//p' recipes/glue.sh; }
-smoke=false
-[ "${1:-}" != --help ] || { usage && exit 0; }
-[ "${1:-}" != --smoke ] || { smoke=true && shift; }
-if [[ "${1:-}" == -* ]]; then
-  usage >&2
-  exit 2
-fi
-folder=${1:-$("$smoke" && echo runs/glue-smoke || echo runs/glue)}
-[ $# -eq 0 ] || shift
+# shellcheck source=shared/recipe.sh
+. recipes/shared/recipe.sh
+start 1000 "$@"
 
 if [ -z "${COMERA_DATA:-}" ]; then
   cat >&2 << 'MESSAGE'
@@ -40,21 +31,17 @@ tasks=(SST-2 MRPC RTE CoLA STS-B)
 for task in "${tasks[@]}"; do
   for part in train dev; do
     file=$COMERA_DATA/glue/$task/$part.tsv.zst
-    [ -r "$file" ] || { echo "glue.sh: $file cannot be read; see recipes/glue.sh --help" >&2 && exit 2; }
+    [ -r "$file" ] || missing "$file cannot be read"
   done
 done
 minilm=$COMERA_DATA/checkpoints/all-MiniLM-L6-v2
-[ $# -gt 0 ] || [ -r "$minilm/config.json" ] ||
-  { echo "glue.sh: $minilm cannot be read; name the folder of an encoder, see recipes/glue.sh --help" >&2 && exit 2; }
-command -v "$comera" > /dev/null || { echo "glue.sh: $comera is missing; run make" >&2 && exit 2; }
+[ ${#rest[@]} -gt 0 ] || [ -r "$minilm/config.json" ] ||
+  missing "$minilm cannot be read; name the folder of an encoder"
+require_program
 mkdir -p "$folder/data"
-export LC_ALL=C
 length=(--epochs "${EPOCHS:-2}") most=${SST2:-10000}
 calibration=(--calibrate "$folder/data/sentences.txt" --calibrate-tokens 12288)
 ! "$smoke" || { length=(--steps 3) && calibration=(); }
-
-# Writes stdin to a file that appears when it is complete.
-keep() { cat > "$1.partial" && mv "$1.partial" "$1"; }
 
 # The first rows of a part with a header. CoLA has none.
 rows() { # TASK PART
@@ -72,16 +59,6 @@ for task in "${tasks[@]}"; do
   done
 done
 
-# Runs a command with its output in a log; if it fails, prints the end of the log.
-logged() { # NAME command...
-  local name=$1
-  shift
-  "$@" > "$folder/$name.log" 2>&1 && return
-  tail -n 5 "$folder/$name.log" >&2
-  echo "glue.sh: $name failed; see $folder/$name.log" >&2
-  exit 1
-}
-
 # MiniLM, dense and at three ratios; calibrated on sentences of all tasks.
 make_models() {
   local ratio
@@ -95,7 +72,7 @@ make_models() {
       "${calibration[@]}" -o "$folder/minilm-$ratio"
   done
 }
-models=("$@")
+models=("${rest[@]}")
 if [ ${#models[@]} -eq 0 ]; then
   make_models
   models=("$minilm" "$folder/minilm-1.2" "$folder/minilm-1.4" "$folder/minilm-1.6")

@@ -9,7 +9,7 @@ import json
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "shared"))
 import results  # noqa: E402
 
 # The measures that GLUE has for each task (Wang et al. 2018, arXiv 1804.07461, table 1).
@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     given = parser.parse_args()
     rows = list(rows_of(given.folder, given.models))
-    results.write(given.folder, results.facts(given.program, given.seed), lines_of(rows), {"runs": rows})
+    results.write(given.folder, results.facts(given.program, seed=given.seed), lines_of(rows), {"runs": rows})
 
 
 if __name__ == "__main__":

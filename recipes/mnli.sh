@@ -16,7 +16,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-comera=${COMERA:-build/comera}
+# shellcheck source=shared/recipe.sh
+. recipes/shared/recipe.sh
 device=${DEVICE:-cpu}
 [ "${1:-}" != --device ] || { device=${2:?a device, such as cuda} && shift 2; }
 if [ $# -gt 1 ] || [[ "${1:-}" == -* ]]; then
@@ -63,16 +64,6 @@ dense=(--form dense --lr 1e-4)
 
 # The first number of a key in a run's report.json.
 number() { sed -n "s/^ *\"$2\": \([0-9.]*\),*$/\1/p" "$folder/$1/report.json" | head -n 1; }
-
-# Runs a command with its output in a log; if it fails, prints the end of the log.
-logged() { # NAME command...
-  local name=$1
-  shift
-  "$@" > "$folder/$name.log" 2>&1 && return
-  tail -n 5 "$folder/$name.log" >&2
-  echo "mnli.sh: $name failed; see $folder/$name.log" >&2
-  exit 1
-}
 
 evaluate() {
   local name report

@@ -13,18 +13,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-comera=${COMERA:-build/comera}
-seed=${SEED:-1}
+# shellcheck source=shared/recipe.sh
+. recipes/shared/recipe.sh
+start 1 "$@"
 images=${FASHION:-/usr/share/datasets/fashion-mnist}
-usage() { sed -n '2,13s/^# \{0,1\}//p' recipes/vision.sh; }
-smoke=false
-[ "${1:-}" != --help ] || { usage && exit 0; }
-[ "${1:-}" != --smoke ] || { smoke=true && shift; }
-if [ $# -gt 1 ] || [[ "${1:-}" == -* ]]; then
-  usage >&2
-  exit 2
-fi
-folder=${1:-$("$smoke" && echo runs/vision-smoke || echo runs/vision)}
 
 for file in train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz; do
   if [ ! -r "$images/$file" ]; then
@@ -35,22 +27,8 @@ MESSAGE
     exit 2
   fi
 done
-command -v "$comera" > /dev/null || { echo "vision.sh: $comera is missing; run make" >&2 && exit 2; }
+require_program
 mkdir -p "$folder"
-export LC_ALL=C
-
-# Writes stdin to a file that appears when it is complete.
-keep() { cat > "$1.partial" && mv "$1.partial" "$1"; }
-
-# Runs a command with its output in a log; if it fails, prints the end of the log.
-logged() { # NAME command...
-  local name=$1
-  shift
-  "$@" > "$folder/$name.log" 2>&1 && return
-  tail -n 5 "$folder/$name.log" >&2
-  echo "vision.sh: $name failed; see $folder/$name.log" >&2
-  exit 1
-}
 
 # --smoke: a few images of each set.
 if "$smoke"; then

@@ -9,18 +9,13 @@ import argparse
 import gzip
 import json
 import pathlib
-import platform
 import struct
-import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "shared"))
+from results import facts, shown_bytes, write  # noqa: E402
 
 FORMS, POLICIES = ("dense", "tt", "lowrank"), ("keep", "int8", "block")
-
-
-def shown_bytes(count):
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} B"
 
 
 def read(folder, name):
@@ -46,7 +41,7 @@ def rows_of(folder):
     return rows
 
 
-def markdown(rows, noise):
+def lines_of(rows, noise):
     lines = ["| form | activations | test accuracy | parameters | bytes | saved | peak memory | ms per step |",
              "|---|---|---:|---:|---:|---:|---:|---:|"]
     for row in rows:
@@ -61,18 +56,7 @@ def markdown(rows, noise):
         lines.append(f"{form}, int8 against keep: saved bytes {int8['saved_bytes'] / keep['saved_bytes']:.2f}x, time "
                      f"{int8['step_ms'] / keep['step_ms']:.2f}x, accuracy "
                      f"{100 * (int8['accuracy'] - keep['accuracy']):+.2f} points.")
-    return "\n".join(lines) + "\n"
-
-
-def output_of(*command):
-    return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
-
-
-def processor():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
+    return lines
 
 
 def few(source, target):
@@ -97,14 +81,8 @@ def results(given):
     folder, rows = given.folder, rows_of(given.folder)
     noise = {"accuracy": read(folder, "tt-keep-seed.evaluation.json")["accuracy"],
              "first": accuracy_of(folder, "tt", "keep")}
-    facts = {"program": output_of(given.program, "--version").splitlines()[0],
-             "commit": output_of("git", "rev-parse", "HEAD"), "machine": processor(), "system": platform.platform(),
-             "seeds": f"{given.seed}, {given.seed + 1}"}
-    table = markdown(rows, noise)
-    (folder / "results.json").write_text(json.dumps({**facts, "rows": rows, "second_seed": noise}, indent=2) + "\n")
-    (folder / "results.md").write_text("".join(f"{key}: {value}\n" for key, value in facts.items()) + "\n" + table)
-    print(table, end="")
-    print(f"{folder}/results.md and results.json have this table with versions, commit, machine and seeds")
+    about = facts(given.program, seeds=f"{given.seed}, {given.seed + 1}")
+    write(folder, about, lines_of(rows, noise), {"rows": rows, "second_seed": noise})
 
 
 def main():

@@ -12,7 +12,7 @@ bool learns_images(const OptionValues& values);
 void settle_images(OptionValues& values);
 void settle_image_tokens(OptionValues& values, const models::VitSpec& spec);
 
-// What the model wants its images to be like, with the numbers in the folder's preprocessor_config.json.
+// The form of the model's images, with mean and deviation from the folder's preprocessor_config.json.
 data::ImageFrame frame_of_folder(const models::VitSpec& spec, const std::string& folder);
 // The data of a run. `labels` empty: those of the data.
 void open_images(const OptionValues& values, RunSetup& setup, const std::vector<std::string>& labels);

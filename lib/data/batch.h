@@ -21,8 +21,7 @@ namespace comera::data {
 //   scores          f32 [B]      regression: the number to predict; NaN if unknown
 //   label_sets      i32 [B * L]  multilabel: 1 if the text has the label, else 0; -1 if its labels are unknown
 //   word_labels     i32 [B, T]   tag: index of the label of the word that begins here; -2 if it is unknown, -1 for
-//   other
-//                                tokens
+//                                other tokens
 //   partners        i32 [B / 2]  pairs: 0, 1, 2, ...: the second text that belongs to each first text
 //   masked_index    i32 [P]      mlm: row in [0, B*T) of each predicted position, -1 for unused slots; P = capacity
 //                                fixed by (B, T)
@@ -35,8 +34,8 @@ class Batch {
  public:
   std::int64_t sequences = 0;  // B
   std::int64_t length = 0;     // T
-  std::int64_t counted =
-      0;  // divisor of the loss: examples, decisions (multilabel), words (tag), pairs or predicted tokens
+  // Divisor of the loss: examples, decisions (multilabel), words (tag), pairs or predicted tokens.
+  std::int64_t counted = 0;
   std::int64_t tokens = 0;  // without padding
 
   // Adds a tensor, or reuses the one of that name. Its contents are unspecified.

@@ -51,7 +51,7 @@ constexpr bool predicts_words(Task task) { return task == Task::mlm || task == T
 // Each text, word or image has exactly one class.
 constexpr bool has_one_class(Task task) { return task == Task::classify || task == Task::tag || task == Task::image; }
 constexpr bool has_classes(Task task) { return has_one_class(task) || task == Task::multilabel; }
-// Of texts.
+// The task learns labels of texts, or numbers.
 constexpr bool learns_labels(Task task) {
   return (has_classes(task) && task != Task::image) || task == Task::regression;
 }

@@ -8,12 +8,9 @@ namespace comera::train {
 
 std::int64_t default_warmup(std::int64_t steps) { return steps > 0 ? (steps + 19) / 20 : 100; }
 
-double Schedule::warmup_factor(std::int64_t step) const {
-  return step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup) : 1;
-}
-
 double Schedule::factor(std::int64_t step) const {
-  if (step < warmup || shape == ScheduleShape::constant) return warmup_factor(step);
+  if (step < warmup) return static_cast<double>(step + 1) / static_cast<double>(warmup);
+  if (shape == ScheduleShape::constant) return 1;
   const double length = static_cast<double>(std::max<std::int64_t>(steps - warmup, 1));
   const double done = std::min(static_cast<double>(step - warmup) / length, 1.0);
   const double left = shape == ScheduleShape::linear ? 1 - done : (1 + std::cos(std::numbers::pi * done)) / 2;

@@ -21,7 +21,6 @@ struct Schedule {
 
   // The factor for the step after `step` finished ones; never 0 within the run unless final_fraction is 0.
   double factor(std::int64_t step) const;
-  double warmup_factor(std::int64_t step) const;
 };
 
 }  // namespace comera::train

@@ -178,8 +178,7 @@ std::vector<Option> data_options() {
           "(dlrm), or classes of images (vit)"),
       also(row(g, "data", OptionType::list, "",
                "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed; images: an IDX "
-               "file, or a "
-               "folder with a folder of PNG and JPEG files per class"),
+               "file, or a folder with a folder of PNG and JPEG files per class"),
            {"train", "train-data", "train-file", "dataset", "input", "corpus"}),
       also(row(g, "dev", OptionType::list, "", "files to evaluate on"),
            {"validation", "valid", "eval-data", "validation-file", "test", "test-data"}),

@@ -26,7 +26,7 @@ struct VitSpec : EncoderSpec {
   std::int64_t tokens() const { return patches() + 1; }
 };
 
-// What a model of this spec wants its images to be like.
+// The size and channels of the images that a model of this spec takes.
 data::ImageFrame frame_of(const VitSpec& spec);
 
 // Names of the weights before the blocks. The class token is a vector of its own, without ".weight".

@@ -51,7 +51,7 @@ inline void add_causal_targets(comera::data::Batch& batch) {
   }
 }
 
-// What the tasks with labels of words, with sets of labels and with pairs add: some labels are unknown.
+// Adds the labels of words, sets of labels, or partners that the task needs; some labels are unknown.
 inline bool add_other_targets(const comera::models::Spec& spec, comera::data::Batch& batch) {
   using comera::DType;
   using comera::data::Task;

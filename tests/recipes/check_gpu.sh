@@ -53,7 +53,7 @@ run() { # [NAME=VALUE...]: sets status
 wants() { grep -qE -- "$1" "$report" || fail "no line like: $1"; }
 kept() { tar -xzOf "$out/gpu-logs.tar.gz" --wildcards "$1" > "$folder/kept" || fail "no log $1"; }
 
-# What is there can be read at any instant.
+# A reader finds whole files at any instant.
 whole() {
   [ ! -e "$out/gpu-report.jsonl" ] || python3 -c 'import json, sys; [json.loads(x) for x in open(sys.argv[1])]' \
     "$out/gpu-report.jsonl" || return 1

@@ -12,7 +12,7 @@ namespace comera::data {
 struct ImageFrame {
   std::int64_t size = 0, channels = 0;  // S x S pixels
   std::int64_t tokens = 0;              // T, the positions that the model makes of an image
-  // Of the numbers 0 to 1, per channel: x = (number - mean) / deviation.
+  // x = (number - mean) / deviation per channel, for numbers from 0 to 1.
   std::vector<double> mean, deviation;
 };
 

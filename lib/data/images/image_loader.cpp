@@ -18,7 +18,7 @@ struct ImageStep {
   LoaderState start, next;
 };
 
-// Where a pixel of the result is read from.
+// Maps a pixel of the result to its source.
 struct Placing {
   std::int64_t right = 0, down = 0;
   bool mirrored = false;

@@ -221,7 +221,7 @@ void time_attention(const plan::Machine& machine, std::int64_t tokens, Timer& ti
   timer.time(machine.backend->attention_backward, text, a, o);
 }
 
-// Of a table only the rows that are looked up are moved, so its bytes are not those of the operands.
+// A look-up moves only its own rows of the table, so the bytes are not those of the operands.
 void time_tables(const plan::Machine& machine, std::int64_t tokens, Timer& timer) {
   const std::int64_t chunk = 4096, targets = std::max<std::int64_t>(tokens / 8, 1);
   {

@@ -1,4 +1,4 @@
-"""What the tables of recipes share: facts of a run of the recipe, sizes in words, Markdown tables, both files."""
+"""Tables of recipes: facts of a run of the recipe, sizes in words, Markdown tables, both files."""
 
 import json
 import pathlib
@@ -24,10 +24,10 @@ def processor():
     return platform.processor()
 
 
-def facts(program, seed):
-    """Version, commit, machine and seed."""
+def facts(program, **seed):
+    """Version, commit, machine, and seed=1 or seeds=text."""
     return {"program": output_of(program, "--version").splitlines()[0], "commit": output_of("git", "rev-parse", "HEAD"),
-            "machine": processor(), "system": platform.platform(), "seed": seed}
+            "machine": processor(), "system": platform.platform(), **seed}
 
 
 def table(columns, rows):
