@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <regex>
 #include <vector>
 
+#include "kernels/philox.h"
 #include "kernels/tt_linear.h"
 #include "lib/core/error.h"
 #include "lib/core/reals.h"
@@ -30,14 +30,17 @@ constexpr double warm_seconds = 0.1;  // an idle GPU has a low clock rate
 constexpr double long_seconds = 0.5;  // of timed rounds; a slower device gets fewer of them
 constexpr Path paths[] = {Path::fused, Path::library};
 
+using enum kernels::Activation;
+constexpr kernels::Activation activations[] = {none, gelu, silu, tanh, gelu_tanh, relu};
+
 const char* name_of(kernels::Activation activation) {
   switch (activation) {
-    case kernels::Activation::none: return "";
-    case kernels::Activation::gelu: return " gelu";
-    case kernels::Activation::silu: return " silu";
-    case kernels::Activation::tanh: return " tanh";
-    case kernels::Activation::gelu_tanh: return " gelu_tanh";
-    case kernels::Activation::relu: return " relu";
+    case none: return "";
+    case gelu: return " gelu";
+    case silu: return " silu";
+    case tanh: return " tanh";
+    case gelu_tanh: return " gelu_tanh";
+    case relu: return " relu";
   }
   return "";
 }
@@ -55,11 +58,40 @@ std::string key_of(const char* op, DType dtype, const Args& a) {
   return key + name_of(a.activation) + ending(a);
 }
 
-bool is_key(const std::string& text) {
-  static const std::regex form(
-      R"(tt_linear_(forward|backward) (f32|bf16) \d{1,12} x \d{1,12} ->( \d{1,12}/\d{1,12}){1,4})"
-      R"(( gelu| silu| tanh)?(, no dx|, adds dx)?(, no dA)?)");
-  return std::regex_match(text, form);
+// Removes `start` from the front of `text`; false if the text begins otherwise.
+bool take(std::string_view& text, std::string_view start) {
+  if (!text.starts_with(start)) return false;
+  text.remove_prefix(start.size());
+  return true;
+}
+
+bool take_number(std::string_view& text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  text.remove_prefix(digits);
+  return 0 < digits && digits <= 12;
+}
+
+// True for what key_of() makes.
+bool is_key(std::string_view text) {
+  const bool forward = take(text, "tt_linear_forward ");
+  if (!forward && !take(text, "tt_linear_backward ")) return false;
+  if (!take(text, "f32 ") && !take(text, "bf16 ")) return false;
+  if (!take_number(text) || !take(text, " x ") || !take_number(text) || !take(text, " ->")) return false;
+  int outputs = 0;
+  while (text.size() > 1 && text[0] == ' ' && '0' <= text[1] && text[1] <= '9') {
+    text.remove_prefix(1);
+    if (++outputs > 4 || !take_number(text) || !take(text, "/") || !take_number(text)) return false;
+  }
+  if (outputs == 0) return false;
+  const std::string_view activation = text.substr(0, text.find(','));
+  if (std::ranges::none_of(activations, [&](kernels::Activation one) { return activation == name_of(one); }))
+    return false;
+  text.remove_prefix(activation.size());
+  if (!forward) {
+    if (!take(text, ", no dx")) take(text, ", adds dx");
+    take(text, ", no dA");
+  }
+  return text.empty();
 }
 
 // Assigns consecutive addresses. With a null base it only counts bytes.
@@ -129,10 +161,8 @@ void check(const Backend& backend, const std::string& what, Status status) {
 std::vector<std::byte> random_bytes(DType dtype, std::int64_t elements) {
   const std::size_t size = size_of(dtype);
   std::vector<std::byte> bytes(static_cast<std::size_t>(elements) * size);
-  std::uint64_t random = 1;
   for (std::size_t at = 0; at < bytes.size(); at += size) {
-    random = random * 6364136223846793005u + 1442695040888963407u;
-    const auto word = std::bit_cast<std::uint32_t>(static_cast<float>(random >> 11) * 0x1p-52f - 1);
+    const auto word = std::bit_cast<std::uint32_t>(static_cast<float>(kernels::mix64(at) >> 11) * 0x1p-52f - 1);
     const auto upper = static_cast<std::uint16_t>(word >> 16);  // a bf16 is the upper half of a float
     dtype == DType::bf16 ? std::memcpy(&bytes[at], &upper, sizeof upper) : std::memcpy(&bytes[at], &word, sizeof word);
   }

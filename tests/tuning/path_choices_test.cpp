@@ -144,7 +144,13 @@ TEST_CASE("calls with different computations have separate choices") {
   added.accumulate_dx = true, without.dx = nullptr, apart.x = apart.d_left = nullptr;
   choices.choose(device(), {}, forward(5)), choices.choose(device(), {}, again);
   for (const auto& call : {backward(5), added, without, apart}) choices.choose(device(), {}, call);
-  CHECK(choices.table().size() == 5);
+  using enum kernels::Activation;
+  for (const kernels::Activation activation : {none, gelu, silu, tanh, gelu_tanh, relu}) {
+    kernels::TtLinearForward call = forward(6);
+    call.activation = activation;
+    choices.choose(device(), {}, call);
+  }
+  CHECK(choices.table().size() == 11);
   std::map<std::string, std::string> texts;
   for (const auto& [call, path] : choices.table()) texts.emplace(call, tuning::name_of(path));
   CHECK(tuning::parse_paths(texts, "recipe.toml") == choices.table());
@@ -193,7 +199,7 @@ TEST_CASE("a damaged table is refused") {
     CHECK_THROWS_WITH(parse(good, path), Catch::StartsWith("recipe.toml: ") && Catch::Contains("no choice between"));
   for (const char* call :
        {"", "tt_linear_backward", "tt_linear_backward f64 5 x 24 -> 16/16", "tt_linear_forward f32 5 x 24 -> 16",
-        "tt_linear_forward f32 5 x 24 -> 1/1 1/1 1/1 1/1 1/1", "tt_linear_forward f32 5 x 24 -> 16/16 relu"})
+        "tt_linear_forward f32 5 x 24 -> 1/1 1/1 1/1 1/1 1/1", "tt_linear_forward f32 5 x 24 -> 16/16 elu"})
     CHECK_THROWS_AS(parse(call, "fused"), InputError);
   CHECK_THROWS_AS(parse(std::string(1 << 20, '1').c_str(), "fused"), InputError);
 }
