@@ -50,7 +50,7 @@ struct RankProgress {
 class RankAdaptation {
  public:
   static constexpr std::size_t closing_steps = 100;  // number of losses in the mean L0
-  static constexpr double travel = 3;                // entries begin between 0 and 1 and are pushed in some steps only
+  static constexpr double travel = 3;                // above 1, because an entry does not fall in every step
 
   // Throws if the uncompressed rest of the model makes the target impossible. The message names the limit.
   // `penalty`: of the optimiser.
@@ -61,8 +61,8 @@ class RankAdaptation {
   bool has_target() const { return active_ && options_.target != TargetKind::none; }
   // True if this step belongs to the stage that moves towards the target.
   bool pushing() const { return progress_.late && !progress_.reached; }
-  // Learning rate of the diagonals in that stage: with it, an entry that falls in every step travels `travel` until the
-  // target is enforced. `given` is the rate where there is no such step.
+  // Learning rate of the diagonals in that stage: an entry that falls in every step moves by `travel` until the target
+  // is enforced. `given` is the rate where there is no such step.
   double falling_rate(double given) const;
   // The step before which the moments of cores and diagonals were last 0.
   std::int64_t moments_begun() const { return progress_.late ? progress_.late_step : 0; }

@@ -11,8 +11,8 @@ namespace comera::train {
 // The two sides of every bond get equal halves of the weight's singular values (tt::balance_chain), rank diagonals 1.
 void refactor(engine::Engine& engine);
 // Entry i of a rank diagonal becomes sqrt(s_i / s_1), with the singular values s of its bond, the largest first. The
-// two sides share the rest equally. So the size of an entry tells what the weight loses without it: after training
-// alone the entries are all near 1, whatever their columns in the cores are.
+// two sides share the rest equally. An entry then measures what the weight loses without it. After plain training all
+// entries are near 1 and measure nothing.
 void refactor_by_singular_values(engine::Engine& engine);
 // InputError if the model has no chain, or one with a gauge.
 void require_refactorable(const layers::Model& model);

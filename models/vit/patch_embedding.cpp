@@ -54,15 +54,16 @@ PatchEmbedding::PatchEmbedding(Builder& builder, const VitSpec& spec)
 void PatchEmbedding::cut(const data::Batch& batch) {
   const auto pixels = batch["pixel_values"].as<const float>();
   numbers_.resize(pixels.size() * size_of(dtype_));
-  const std::int64_t size = side_ * patch_, each = channels_ * patch_ * patch_;
+  const std::int64_t each = channels_ * patch_ * patch_;
   const Tensor host{numbers_.data(), dtype_, {batch.sequences * side_ * side_, each}, -1};
-  for (std::int64_t i = 0; i < std::ssize(pixels); ++i) {
-    const std::int64_t x = i % size, y = i / size % size, c = i / (size * size) % channels_,
-                       image = i / (size * size * channels_);
-    const std::int64_t patch = (image * side_ + y / patch_) * side_ + x / patch_;
-    layers::store(host, patch * each + (c * patch_ + y % patch_) * patch_ + x % patch_,
-                  pixels[static_cast<std::size_t>(i)]);
-  }
+  auto pixel = pixels.begin();
+  for (std::int64_t plane = 0; plane < batch.sequences * channels_; ++plane)
+    for (std::int64_t y = 0; y < side_ * patch_; ++y)
+      for (std::int64_t column = 0; column < side_; ++column) {
+        const std::int64_t patch = (plane / channels_ * side_ + y / patch_) * side_ + column;
+        const std::int64_t line = patch * each + (plane % channels_ * patch_ + y % patch_) * patch_;
+        for (std::int64_t x = 0; x < patch_; ++x) layers::store(host, line + x, *pixel++);
+      }
 }
 
 void PatchEmbedding::number_rows(std::int64_t images) {
