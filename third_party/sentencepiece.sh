@@ -9,7 +9,7 @@
 set -eu
 release=bookworm
 version=0.1.97-3
-recipe=3  # increase it when the result of the build changes
+recipe=4  # increase it when the result of the build changes
 prefix=${1:?usage: third_party/sentencepiece.sh PREFIX}
 # The mirror that the system uses, so that a machine with only a local one works too.
 mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb *\(\[[^]]*\]\)\{0,1\} *\([^ ]*\) '"$release"' .*/\2/p' \
@@ -64,10 +64,18 @@ done
 if command -v ccache > /dev/null; then
   export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_C_COMPILER_LAUNCHER=ccache
 fi
-cmake -S . -B ../build -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_FLAGS=-w \
-  -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON \
-  -DSPM_USE_BUILTIN_PROTOBUF=OFF -DSPM_ENABLE_SHARED=OFF -DSPM_ENABLE_TCMALLOC=OFF > ../configure.log 2>&1 ||
-  fail "configuring failed: $work/configure.log"
+# Headers that most of its files include, precompiled: a third of the compile time.
+for header in algorithm fstream functional iostream map memory set sstream string thread unordered_map vector \
+  google/protobuf/extension_set.h google/protobuf/message_lite.h google/protobuf/repeated_field.h; do
+  echo "#include <$header>"
+done > ../common.h
+flags="-w -std=gnu++17 -O1 -DNDEBUG -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread"
+{
+  # shellcheck disable=SC2086  # several flags
+  ${CXX:-c++} $flags -x c++-header ../common.h -o ../common.h.gch &&
+    cmake -S . -B ../build -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="$flags -include $work/common.h" \
+      -DSPM_USE_BUILTIN_PROTOBUF=OFF -DSPM_ENABLE_SHARED=OFF -DSPM_ENABLE_TCMALLOC=OFF
+} > ../configure.log 2>&1 || fail "configuring failed: $work/configure.log"
 cmake --build ../build -j"$(nproc)" --target sentencepiece-static sentencepiece_train-static > ../build.log 2>&1 ||
   fail "compiling failed: $work/build.log"
 mkdir -p "$prefix/lib" "$prefix/include"

@@ -21,6 +21,8 @@ Engine::Engine(const Machine& machine, layers::ModelFactory factory, const Engin
   adopt(factory_(ranks));
 }
 
+Engine::~Engine() = default;
+
 void Engine::adopt(std::unique_ptr<Model> model) {
   model->set_state(device_state_);
   if (options_.training() && options_.keeper) declare_weights(*model);

@@ -53,6 +53,7 @@ class Engine {
          const layers::RankTable& ranks = {});
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
+  ~Engine();  // defined in one file: every user of an engine would compile it
 
   Model& model() { return weights_->model(); }
   const Model& model() const { return weights_->model(); }

@@ -6,6 +6,7 @@
 #include "lib/core/glob.h"
 #include "lib/core/terminal/log.h"
 #include "lib/io/chain_parts.h"
+#include "lib/io/gguf/gguf.h"
 #include "lib/io/tt_format.h"
 
 namespace comera::io {

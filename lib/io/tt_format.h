@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "lib/io/gguf/gguf.h"
 #include "lib/io/model_folder.h"
 #include "lib/quant/grid.h"
 #include "lib/tt/chain.h"
 
 namespace comera::io {
+
+class GgufFile;
 
 inline constexpr int format_version = 1;
 inline constexpr const char* metadata_version_key = "comera_format";

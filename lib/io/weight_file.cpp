@@ -60,6 +60,11 @@ void require_floating(const WeightFile& file, const StoredTensor& tensor) {
 
 }  // namespace
 
+StoredBytes::StoredBytes(std::vector<std::byte> made) : made_(std::move(made)), bytes_(made_) {}
+StoredBytes::StoredBytes(StoredBytes&&) noexcept = default;
+StoredBytes& StoredBytes::operator=(StoredBytes&&) noexcept = default;
+StoredBytes::~StoredBytes() = default;
+
 const char* name_of(StoredType type) { return types[static_cast<std::size_t>(type)].name; }
 std::size_t size_of(StoredType type) { return types[static_cast<std::size_t>(type)].size; }
 bool is_floating(StoredType type) { return type <= StoredType::BF16; }

@@ -59,12 +59,12 @@ using Metadata = std::map<std::string, std::string>;
 class StoredBytes {
  public:
   explicit StoredBytes(std::span<const std::byte> mapped) : bytes_(mapped) {}
-  explicit StoredBytes(std::vector<std::byte> made) : made_(std::move(made)), bytes_(made_) {}
-  StoredBytes(StoredBytes&&) = default;  // moving a vector keeps its address
-  StoredBytes& operator=(StoredBytes&&) = default;
+  explicit StoredBytes(std::vector<std::byte> made);
+  StoredBytes(StoredBytes&&) noexcept;  // moving a vector keeps its address
+  StoredBytes& operator=(StoredBytes&&) noexcept;
   StoredBytes(const StoredBytes&) = delete;
   StoredBytes& operator=(const StoredBytes&) = delete;
-  ~StoredBytes() = default;
+  ~StoredBytes();
 
   const std::byte* data() const { return bytes_.data(); }
   std::size_t size() const { return bytes_.size(); }

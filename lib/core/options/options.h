@@ -78,7 +78,13 @@ struct Positional {
 class OptionTable {
  public:
   // `verb` may have two words ("tokenizer train"). `summary` is one sentence in lower case without full stop.
-  OptionTable(std::string verb, std::string summary) : verb_(std::move(verb)), summary_(std::move(summary)) {}
+  OptionTable(std::string verb, std::string summary);
+  // Defined in one file: every user of a table would compile them.
+  OptionTable(const OptionTable&);
+  OptionTable(OptionTable&&) noexcept;
+  OptionTable& operator=(const OptionTable&);
+  OptionTable& operator=(OptionTable&&) noexcept;
+  ~OptionTable();
 
   OptionTable& add(std::vector<Option> options);  // a duplicate name or letter is a bug (std::logic_error)
   OptionTable& positional(Positional positional);

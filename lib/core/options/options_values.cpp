@@ -76,6 +76,14 @@ bool well_formed(std::string_view name) {
 
 }  // namespace
 
+OptionTable::OptionTable(std::string verb, std::string summary)
+    : verb_(std::move(verb)), summary_(std::move(summary)) {}
+OptionTable::OptionTable(const OptionTable&) = default;
+OptionTable::OptionTable(OptionTable&&) noexcept = default;
+OptionTable& OptionTable::operator=(const OptionTable&) = default;
+OptionTable& OptionTable::operator=(OptionTable&&) noexcept = default;
+OptionTable::~OptionTable() = default;
+
 OptionTable& OptionTable::add(std::vector<Option> options) {
   for (Option& option : options) {
     COMERA_CHECK(well_formed(option.name));

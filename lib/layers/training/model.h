@@ -52,7 +52,7 @@ struct Outputs {
 
 class Model {
  public:
-  virtual ~Model() = default;
+  virtual ~Model();
 
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
@@ -90,9 +90,7 @@ class Model {
 
   // Returns a cache for `sequences` sequences of up to `capacity` tokens; null if the model cannot generate. The caller
   // allocates its memory.
-  virtual std::unique_ptr<KeyValueCache> make_cache(std::int64_t /*sequences*/, std::int64_t /*capacity*/) const {
-    return nullptr;
-  }
+  virtual std::unique_ptr<KeyValueCache> make_cache(std::int64_t sequences, std::int64_t capacity) const;
   // Later evaluating forwards read and extend the cache at the rows in the batch's `cache_rows`. Null: no cache.
   void set_cache(KeyValueCache* cache) { cache_ = cache; }
   virtual void clear_cache(Walk& /*walk*/) {}
@@ -104,7 +102,7 @@ class Model {
   virtual std::string config_json() const = 0;
 
  protected:
-  explicit Model(DType dtype) : parameters_(kernels::parameter_type(dtype)), cast_weights_(dtype) {}
+  explicit Model(DType dtype);
 
   Parameters parameters_;
   std::vector<ChainParameters> chains_;

@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/terminal/log.h"
+#include "lib/io/gguf/gguf.h"
 #include "lib/report/output/fold.h"
 #include "lib/report/weights/weight_columns.h"
 
