@@ -61,7 +61,9 @@ for change in '3 0.1 \* (static_cast<int>(length) - 1)' '1 int reached = 0' '1 b
     fail "src/unigram_model.cc does not look like that of $version"
 done
 
+launcher=
 if command -v ccache > /dev/null; then
+  launcher=ccache
   export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_C_COMPILER_LAUNCHER=ccache
 fi
 # Headers that most of its files include, precompiled: a third of the compile time.
@@ -72,7 +74,7 @@ done > ../common.h
 flags="-w -std=gnu++17 -O1 -DNDEBUG -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread"
 {
   # shellcheck disable=SC2086  # several flags
-  ${CXX:-c++} $flags -x c++-header ../common.h -o ../common.h.gch &&
+  $launcher ${CXX:-c++} $flags -x c++-header ../common.h -o ../common.h.gch &&
     cmake -S . -B ../build -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="$flags -include $work/common.h" \
       -DSPM_USE_BUILTIN_PROTOBUF=OFF -DSPM_ENABLE_SHARED=OFF -DSPM_ENABLE_TCMALLOC=OFF
 } > ../configure.log 2>&1 || fail "configuring failed: $work/configure.log"
