@@ -5,7 +5,7 @@ set(COMERA_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <funct
   <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <fmt/core.h>)
 # From precompiled headers, GCC reports false warnings about library functions that it has inlined.
 set(COMERA_PRECOMPILED_WARNINGS
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-array-bounds;-Wno-restrict>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-restrict>)
 
 # precompile(TARGET LIKE [HEADER...]): LIKE names the targets with the same flags; the first of them makes the headers.
 function(precompile target like)

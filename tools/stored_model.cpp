@@ -34,7 +34,8 @@ void follow_recipe(OptionValues& values, const std::string& folder) {
   const OptionTable table = toml_verb(text) == "finetune" ? finetune_table() : pretrain_table();
   OptionValues recipe(table);
   apply_toml(recipe, text, path);
-  for (const char* name : {"text", "label", "seq", "case", "document-end", "first-length", "whole-words"})
+  for (const char* name :
+       {"text", "label", "seq", "case", "document-end", "first-length", "whole-words", "mask-probability"})
     if (values.table().find(name) && !values.given(name) && recipe.has(name))
       values.set(name, recipe.canonical(name), OptionSource::fallback);
 }
@@ -113,7 +114,7 @@ Option adapter_option() {
 std::string adapter_of(const OptionValues& values) { return values.has("adapter") ? values.text("adapter") : ""; }
 
 std::vector<Option> reading_options() {
-  constexpr const char* of_masks[] = {"first-length", "whole-words"};
+  constexpr const char* of_masks[] = {"first-length", "whole-words", "mask-probability"};
   std::vector<Option> options = line_options();
   for (Option& option : options_named(of_masks)) options.push_back(std::move(option));
   options.insert(options.begin(),

@@ -129,8 +129,10 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   loading.stops = true;
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
   const bool confuses = data::has_one_class(dataset->spec().task);
-  // Without labels only the teacher's loss is measured. It is a loss per sequence.
-  const bool unlabelled = options.teach && !predicts_words(dataset->spec().task) && dataset->spec().label.empty();
+  // Without labels only the teacher's loss is measured. It is a loss per sequence. Pairs need no labels.
+  const data::Task learned = dataset->spec().task;
+  const bool unlabelled =
+      options.teach && !predicts_words(learned) && learned != data::Task::pairs && dataset->spec().label.empty();
   Evaluation result;
   result.task = dataset->spec().task;
   Numbers numbers;

@@ -87,16 +87,18 @@ Diagonals ones(tt::Balanced& balanced) {
 void factorise(engine::Engine& engine, Diagonals (*take_diagonals)(tt::Balanced&)) {
   Weights& weights = engine.weights();
   for (const layers::ChainParameters& chain : weights.model().chains()) {
-    if (chain.cores.empty() || chain.layout.gauge) continue;
+    // Also those of a chain that stays as it is: the optimiser counts steps for all cores and diagonals together.
+    for (const auto* parameters : {&chain.cores, &chain.diagonals})
+      for (const Parameter* parameter : *parameters) forget(weights, *parameter);
+    // With an activation between its factors the weight is no matrix that other factors could give.
+    if (chain.cores.empty() || chain.layout.gauge || chain.between != kernels::Activation::none) continue;
     tt::Balanced balanced = tt::balance_chain(read_chain(weights.machine(), chain));
     if (balanced.chain.layout != chain.layout) continue;
-    const Diagonals diagonals = take_diagonals(balanced);
+    const Diagonals diagonals = chain.folded ? Diagonals() : take_diagonals(balanced);
     for (std::size_t bond = 0; bond < diagonals.size(); ++bond)
       write(weights.machine(), chain.diagonals[bond]->value, diagonals[bond]);
     for (std::size_t k = 0; k < chain.cores.size(); ++k)
       write(weights.machine(), chain.cores[k]->value, balanced.chain.cores[k]);
-    for (const auto* parameters : {&chain.cores, &chain.diagonals})
-      for (const Parameter* parameter : *parameters) forget(weights, *parameter);
   }
   engine.weights_changed();
 }
@@ -112,12 +114,18 @@ void require_refactorable(const layers::Model& model) {
   if (std::all_of(chains.begin(), chains.end(),
                   [](const layers::ChainParameters& chain) { return chain.cores.empty(); }))
     fail_input("[train] --refactor-every: the model has no weight in tensor-train form; use --form lowrank or tt");
-  for (const layers::ChainParameters& chain : chains)
+  for (const layers::ChainParameters& chain : chains) {
+    if (chain.between != kernels::Activation::none)
+      fail_input(
+          "[train] --refactor-every: '{}' has an activation between its factors, so other factors are another layer; "
+          "leave out --refactor-every or --between",
+          chain.name);
     if (chain.layout.gauge)
       fail_input(
           "[train] --refactor-every: '{}' has an identity block that is not stored, which a new factorisation cannot "
           "keep; make the model with comera tensorize --no-gauge",
           chain.name);
+  }
 }
 
 }  // namespace comera::train

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/data/clicks/schema.h"
 #include "lib/engine/evaluate.h"
 
 namespace comera::train {
@@ -25,6 +26,13 @@ Option number(const char* group, const char* name, const char* value, double min
 Option count(const char* group, const char* name, const char* value, double minimum, const char* help) {
   Option option = row(group, name, OptionType::integer, value, help);
   option.minimum = minimum;
+  return option;
+}
+
+// Within the bounds of a schema (lib/data/clicks/schema.h).
+Option number_of_rows(const char* group, const char* name, const char* help) {
+  Option option = count(group, name, "", 1, help);
+  option.maximum = static_cast<double>(data::most_rows);
   return option;
 }
 
@@ -191,8 +199,8 @@ std::vector<Option> data_options() {
       data_format_option(g),
       row(g, "schema", OptionType::path, "",
           "JSON file that names label, numbers and categories of click data, or criteo (ctr; libFM files need none)"),
-      count(g, "min-count", "", 1, "categories that are rarer in the training data share row 0 of their table (ctr)"),
-      count(g, "hash-rows", "", 1, "tables of more rows get so many rows, which categories share by hashing (ctr)"),
+      number_of_rows(g, "min-count", "categories that are rarer in the training data share row 0 of their table (ctr)"),
+      number_of_rows(g, "hash-rows", "tables of more rows get so many rows, which categories share by hashing (ctr)"),
       count(g, "crop", "0", 0, "largest shift of training images along each axis, in pixels (image)"),
       row(g, "flip", OptionType::flag, "", "mirror half of the training images (image)"),
       also(row(g, "tokenizer", OptionType::path, "",

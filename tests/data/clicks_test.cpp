@@ -127,6 +127,20 @@ TEST_CASE("clicks: a batch has the numbers, rows, bags and weights of its exampl
   CHECK_FALSE(loader->next(batch));
 }
 
+TEST_CASE("clicks: a constant number has deviation 1") {
+  const Scratch scratch;
+  DataSpec spec;
+  spec.task = Task::ctr;
+  spec.schema =
+      scratch.write("schema.json",
+                    R"({"format": "csv", "label": "click", "dense": [{"column": "x", "transform": "standard"}],
+                                  "categories": ["c"]})");
+  std::string rows = "click,x,c\n";
+  for (int i = 0; i < 800; ++i) rows += "1,0.1,a\n";
+  spec.files = {scratch.write("rows.csv", rows)};
+  CHECK(ClickDataset::open(spec)->schema().dense[0].deviation == 1);
+}
+
 TEST_CASE("clicks: other data get the rows of the training data; unknown categories row 0; long bags are cut") {
   const Scratch scratch;
   const auto train = ClickDataset::open(spec_of(scratch));

@@ -147,6 +147,8 @@ TEST_CASE("pictures: PNG and JPEG give the pixels that were written") {
     const Image again = decode_picture(bytes_of(jpeg), "a.jpg");
     CHECK((again.width == 16 && again.height == 8 && again.channels == channels));
     CHECK(std::ranges::all_of(again.pixels, [](int pixel) { return std::abs(pixel - 90) <= 2; }));
+    // Cameras write a film behind the picture.
+    CHECK(decode_picture(bytes_of(jpeg + std::string(100000, '\0')), "a.jpg").pixels == again.pixels);
   }
   // Transparency is left out.
   Image clear = sample(2, 2, 4);

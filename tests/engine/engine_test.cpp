@@ -43,8 +43,8 @@ void* operator new(std::size_t bytes) {
   if (void* data = std::malloc(bytes)) return data;
   throw std::bad_alloc();
 }
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete(void* data, std::size_t) noexcept { std::free(data); }
+[[gnu::noinline]] void operator delete(void* data) noexcept { std::free(data); }
+[[gnu::noinline]] void operator delete(void* data, std::size_t) noexcept { std::free(data); }
 
 TEST_CASE("k micro-batches of size b equal one batch of size k b") {
   std::vector<std::vector<double>> runs;

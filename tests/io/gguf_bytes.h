@@ -33,6 +33,7 @@ class GgufBytes {
   }
   GgufBytes& number_key(const std::string& name, std::int64_t value) { return key(name, 11, raw(value)); }
   GgufBytes& real_key(const std::string& name, float value) { return key(name, 6, raw(value)); }
+  GgufBytes& flag_key(const std::string& name, bool value) { return key(name, 7, std::string(1, value ? 1 : 0)); }
   GgufBytes& text_key(const std::string& name, const std::string& value) { return key(name, 8, text(value)); }
   GgufBytes& texts_key(const std::string& name, const std::vector<std::string>& values) {
     std::string list = raw(std::uint32_t{8}) + raw(std::uint64_t{values.size()});

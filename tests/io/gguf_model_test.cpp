@@ -20,7 +20,7 @@ std::vector<float> ramp(std::int64_t count, float from) {
 }
 
 // One layer of width 8 with 2 heads of 4, one key head, and a vocabulary of 3.
-GgufBytes llama() {
+GgufBytes llama(const char* split = "smollm") {
   GgufBytes file;
   file.text_key("general.architecture", "llama");
   for (const auto& [key, value] : {std::pair{"llama.embedding_length", 8},
@@ -32,7 +32,7 @@ GgufBytes llama() {
                                    {"tokenizer.ggml.eos_token_id", 2}})
     file.number_key(key, value);
   file.real_key("llama.attention.layer_norm_rms_epsilon", 1e-5f).real_key("llama.rope.freq_base", 100000);
-  file.text_key("tokenizer.ggml.model", "gpt2").text_key("tokenizer.ggml.pre", "smollm");
+  file.text_key("tokenizer.ggml.model", "gpt2").text_key("tokenizer.ggml.pre", split);
   file.text_key("tokenizer.chat_template", "{{ messages }}");
   file.texts_key("tokenizer.ggml.tokens", {"a", "b", "<end>"}).texts_key("tokenizer.ggml.merges", {"a b"});
   file.numbers_key("tokenizer.ggml.token_type", {1, 1, 3});
@@ -137,6 +137,23 @@ TEST_CASE("gguf model: the tokenizer is read, or the reason why not is told") {
   const io::Json config = io::gguf_tokenizer_config(file);
   CHECK(config["eos_token"] == "<end>");
   CHECK(config["chat_template"] == "{{ messages }}");
+
+  // A piece before every text: as the file wants it, else by the kind of its tokens.
+  CHECK(tokenizer["post_processor"].is_null());
+  const auto framed = [](const char* pre, std::optional<bool> adds) {
+    GgufBytes bytes = llama(pre);
+    bytes.number_key("tokenizer.ggml.bos_token_id", 1);
+    if (adds) bytes.flag_key("tokenizer.ggml.add_bos_token", *adds);
+    const Written file(bytes);
+    return io::gguf_tokenizer(io::GgufFile(file.path()))["post_processor"];
+  };
+  for (const io::Json& frame : {framed("smollm", true), framed("llama-bpe", {}), framed("llama-bpe", true)}) {
+    CHECK(frame["type"] == "TemplateProcessing");
+    CHECK(frame["single"][0]["SpecialToken"]["id"] == "b");
+    CHECK(frame["special_tokens"]["b"]["ids"][0] == 1);
+  }
+  for (const io::Json& frame : {framed("smollm", {}), framed("smollm", false), framed("llama-bpe", false)})
+    CHECK(frame.is_null());
 
   GgufBytes other;
   other.text_key("tokenizer.ggml.model", "llama");

@@ -273,6 +273,17 @@ TEST_CASE("checkpoint: modules.json determines the sentence rules; without it th
   CHECK(rules().max_length == 256);
   write("modules.json", "[" + transformer + "," + pooling + "," + normalize + "]");
   CHECK(rules().normalise);
+  // A folder with a head of words: the rules hold for vectors that it learns next.
+  engine::Engine words(plan::Machine{&kernels::reference_backend(), DType::f32, nullptr},
+                       models::factory_of(small_encoder(false, models::Task::mlm, models::Form::dense), DType::f32),
+                       {});
+  words.allocate();
+  engine::save_weights(join_path(folder.path(), "model.safetensors"), words.weights());
+  write("config.json", words.model().config_json());
+  const auto spec = std::get<models::EncoderSpec>(models::spec_from_folder(folder.path()));
+  CHECK(spec.task == data::Task::mlm);
+  CHECK(models::with_head(spec, data::Task::pairs, {}).sentence.pooling == kernels::Pooling::first);
+  CHECK(spec.sentence.max_length == 0);
   write("1_Pooling/config.json", R"({"pooling_mode_max_tokens": true})");
   CHECK_THROWS_WITH(rules(), Catch::Contains("pooling by 'max_tokens' is not supported"));
   write("1_Pooling/config.json", R"({"pooling_mode_mean_tokens": true})");

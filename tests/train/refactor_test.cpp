@@ -50,6 +50,24 @@ TEST_CASE("a new factorisation keeps the model's answers, and diagonals and mome
   CHECK(layers::load(engine->weights().state(0, bias.index), 0) != 0);
 }
 
+TEST_CASE("a weight with an activation between its factors keeps its factors; its moments begin again") {
+  const auto engine = trained(DType::f64, 4);
+  layers::ChainParameters& chain = engine->model().chains().front();
+  chain.between = kernels::Activation::silu;
+  const auto numbers = [&] {
+    std::vector<double> all;
+    for (const auto* parameters : {&chain.cores, &chain.diagonals})
+      for (const Parameter* parameter : *parameters)
+        for (std::int64_t i = 0; i < parameter->shape.elements(); ++i) all.push_back(layers::load(parameter->value, i));
+    return all;
+  };
+  const std::vector<double> before = numbers();
+  train::refactor_by_singular_values(*engine);
+  CHECK(numbers() == before);
+  const layers::Tensor moment = engine->weights().state(0, chain.cores.front()->index);
+  for (std::int64_t i = 0; i < moment.elements(); ++i) CHECK(layers::load(moment, i) == 0);
+}
+
 // AdamW's first step is lr times the sign of the gradient if epsilon is small beside it; with corrections of the fifth
 // step it would be a quarter of that in the first moment and a fourteenth of its root.
 TEST_CASE("the corrections of moments begin again after a new factorisation") {

@@ -1,6 +1,7 @@
 // `comera doctor`.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -80,7 +81,8 @@ double pinned_difference(const plan::Machine& machine) {
   double largest = 0;
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const double difference = std::abs(found[i] - exact[i]) / std::abs(exact[i]);
-    largest = difference <= largest ? largest : difference;  // NaN too
+    if (std::isnan(difference)) return difference;
+    largest = std::max(largest, difference);
   }
   return largest;
 }

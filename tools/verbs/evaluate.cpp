@@ -50,6 +50,7 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   };
   const engine::EvaluationOptions options{.batch = values.integer("batch"),
                                           .seed = static_cast<std::uint64_t>(values.integer("seed")),
+                                          .mask_probability = values.real("mask-probability"),
                                           .whole_words = values.flag("whole-words"),
                                           .stride = values.has("stride") ? values.integer("stride") : 0,
                                           .bootstrap = engine::click_samples};

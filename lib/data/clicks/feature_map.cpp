@@ -47,7 +47,10 @@ void FeatureMap::count(const ClickRow& row, std::vector<Count>& counts) {
   for (std::size_t i = 0; i < row.dense.size(); ++i) {
     const double x = row.dense[i];
     if (std::isnan(x)) continue;
-    sums_[i] += x, squares_[i] += x * x, known_[i] += 1;
+    // Welford's update: exactly 0 for a constant column, where a difference of sums leaves rounding.
+    const double from_mean = x - means_[i];
+    means_[i] += from_mean / ++known_[i];
+    squares_[i] += from_mean * (x - means_[i]);
   }
   ++training_rows_;
 }
@@ -99,7 +102,7 @@ std::shared_ptr<const FeatureMap> FeatureMap::learn(const Schema& schema, const 
                                                     const FeatureRules& rules) {
   auto map = std::shared_ptr<FeatureMap>(new FeatureMap(schema));
   std::vector<Count> counts(schema.categories.size());
-  for (auto* numbers : {&map->sums_, &map->squares_, &map->known_}) numbers->resize(schema.dense.size());
+  for (auto* numbers : {&map->means_, &map->squares_, &map->known_}) numbers->resize(schema.dense.size());
   for (const std::string& file : files) {
     ClickReader reader(file, schema, ClickReader::Labels::required);
     Reading progress(file);
@@ -108,9 +111,8 @@ std::shared_ptr<const FeatureMap> FeatureMap::learn(const Schema& schema, const 
   if (map->training_rows_ == 0) fail_input("[data] {}: holds no rows to learn from", files.front());
   for (std::size_t i = 0; i < counts.size(); ++i) map->settle(i, counts[i], rules), counts[i] = {};
   for (std::size_t i = 0; i < schema.dense.size(); ++i) {
-    const double known = std::max(map->known_[i], 1.0), mean = map->sums_[i] / known;
-    const double variance = map->squares_[i] / known - mean * mean;
-    map->schema_.dense[i].mean = mean;
+    const double variance = map->squares_[i] / std::max(map->known_[i], 1.0);
+    map->schema_.dense[i].mean = map->means_[i];
     map->schema_.dense[i].deviation = variance > 0 ? std::sqrt(variance) : 1;
   }
   map->set_hash();

@@ -53,7 +53,7 @@ class FeatureMap {
   std::vector<KeyTable> rows_;
   std::int64_t training_rows_ = 0;
   std::string hash_;
-  std::vector<double> sums_, squares_, known_;  // of numbers, while the map is made
+  std::vector<double> means_, squares_, known_;  // of numbers, while the map is made; squares: of distances to the mean
 };
 
 }  // namespace comera::data

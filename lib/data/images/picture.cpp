@@ -22,10 +22,8 @@ bool begins(Bytes bytes, std::initializer_list<int> with) {
 
 // A file that was cut off lacks its end marker. Some programs write other bytes behind it.
 void check_end(Bytes bytes, std::string_view marker, const std::string& name) {
-  constexpr std::size_t behind = 1 << 16;
-  const Bytes end = bytes.last(std::min(bytes.size(), behind));
-  const std::string_view text(reinterpret_cast<const char*>(end.data()), end.size());
-  if (text.find(marker) == std::string_view::npos)
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.rfind(marker) == std::string_view::npos)
     fail_input("[data] {}: ends within the image; the file is truncated", name);
 }
 

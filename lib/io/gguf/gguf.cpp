@@ -328,6 +328,7 @@ double GgufFile::real(const std::string& key) const {
     if (const auto* whole = std::get_if<std::int64_t>(&found->second)) return static_cast<double>(*whole);
   return value<double>(key, "a number");
 }
+bool GgufFile::flag(const std::string& key) const { return value<bool>(key, "true or false"); }
 const std::string& GgufFile::text(const std::string& key) const { return value<std::string>(key, "a text"); }
 const std::vector<std::string>& GgufFile::texts(const std::string& key) const {
   return value<std::vector<std::string>>(key, "a list of texts");

@@ -62,6 +62,7 @@ class GgufFile {
   // The value of a key, converted if it is a number. InputError if it is missing or of another kind.
   std::int64_t integer(const std::string& key) const;
   double real(const std::string& key) const;
+  bool flag(const std::string& key) const;
   const std::string& text(const std::string& key) const;
   const std::vector<std::string>& texts(const std::string& key) const;
   const std::vector<std::int64_t>& integers(const std::string& key) const;

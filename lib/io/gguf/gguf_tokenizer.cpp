@@ -42,6 +42,24 @@ WordSplit split_of(const GgufFile& file) {
   fail_input("{}: texts are split as \"{}\"; {} are known", file.path(), printable(kind), known_splits());
 }
 
+// The piece before every text, if the file wants one. Without the key llama.cpp puts it before texts of llama-bpe.
+Json frame_of(const GgufFile& file, const std::string& split) {
+  const std::string id_key = gguf_token_key("bos");
+  constexpr const char* key = "tokenizer.ggml.add_bos_token";
+  if (!file.has(id_key) || !(file.has(key) ? file.flag(key) : split == "llama-bpe")) return nullptr;
+  const std::int64_t id = file.integer(id_key);
+  const std::string piece = token_of(file, id);
+  const auto text = [](const char* name, int type) { return Json{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
+  const Json begin{{"SpecialToken", {{"id", piece}, {"type_id", 0}}}};
+  Json ids = Json::array(), pieces = Json::array(), special = Json::object();
+  ids.push_back(id), pieces.push_back(piece);
+  special[piece] = {{"id", piece}, {"ids", ids}, {"tokens", pieces}};
+  return {{"type", "TemplateProcessing"},
+          {"single", Json::array({begin, text("A", 0)})},
+          {"pair", Json::array({begin, text("A", 0), text("B", 1)})},
+          {"special_tokens", special}};
+}
+
 }  // namespace
 
 std::string gguf_key(const GgufFile& file, const char* name) {
@@ -81,7 +99,7 @@ Json gguf_tokenizer(const GgufFile& file) {
       {"added_tokens", added},
       {"normalizer", split.normalizer},
       {"pre_tokenizer", split.pre_tokenizer},
-      {"post_processor", nullptr},
+      {"post_processor", frame_of(file, split.name)},
       {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}},
       {"model",
        {{"type", "BPE"},

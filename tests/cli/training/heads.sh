@@ -67,11 +67,15 @@ refuses 'the tag task reads one column' --task tag --data sets.tsv --text text,s
 
 # Masked words of pairs, by whole words; then pairs on the stored body.
 run "$COMERA" pretrain "${model[@]}" "${fast[@]}" --task mlm --data sets.tsv --dev sets.tsv --text second,text \
-  --first-length 2 --whole-words --steps 6 --eval-every 3 -o words
+  --first-length 2 --whole-words --mask-probability 0.6 --steps 6 --eval-every 3 -o words
 expect_exit 0
+run "$COMERA" evaluate words --data sets.tsv --mask-probability 0.6 --json
+masked_more=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["loss"])' "$work/.out")
+run "$COMERA" evaluate words --data sets.tsv --mask-probability 0.15 --json
+expect_json "d['loss'] != $masked_more"
 run "$COMERA" evaluate words --data sets.tsv --json
 expect_exit 0
-expect_json "d['task'] == 'mlm' and d['examples'] == 32"
+expect_json "d['task'] == 'mlm' and d['examples'] == 64 and d['loss'] == $masked_more"
 refuses 'leaves no room for the second in 10 tokens; use --first-length 2' --task mlm --data sets.tsv \
   --text second,text --first-length 7 --seq 10
 run "$COMERA" finetune words --task pairs --data sets.tsv --dev sets.tsv --text text,second --steps 40 --batch 4 \
@@ -81,6 +85,13 @@ head -n 3 sets.tsv >two.tsv
 run "$COMERA" evaluate pairs --task pairs --data two.tsv --batch 2 --json --require 'accuracy>=1'
 expect_exit 0
 expect_json "d['task'] == 'pairs' and d['examples'] == 2 and d['loss'] < 0.7"
+# A teacher's loss counts sequences, the accuracy pairs.
+run "$COMERA" finetune pairs --task pairs --teacher pairs --data sets.tsv --dev two.tsv --text text,second --steps 2 \
+  --batch 2 --seq 10 --lr 1e-9 --lr-cores 1e-9 --quiet -o taught
+expect_exit 0
+python3 -c 'import json
+dev = [json.loads(line)["dev"] for line in open("taught/metrics.jsonl") if "\"dev\"" in line][-1]
+assert dev["accuracy"] == 1 and dev["counted"] == 2, dev' || fail "wrong accuracy of pairs with a teacher"
 run_with $'square and red\n' "$COMERA" predict pairs
 expect_exit 0
 run "$COMERA" evaluate words --task pairs --data two.tsv --text text,second

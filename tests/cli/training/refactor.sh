@@ -22,4 +22,14 @@ done
 refuses '--refactor-every .* add --no-adapt-ranks' --data train.tsv "${columns[@]}" --form tt --refactor-every 2
 refuses 'no weight in tensor-train form; use --form lowrank or tt' --data train.tsv "${columns[@]}" --form dense \
   --no-adapt-ranks --refactor-every 2
+refuses 'has an activation between its factors' --data train.tsv "${columns[@]}" --form lowrank --between silu \
+  --no-adapt-ranks --refactor-every 2
+
+# Chains of comera tensorize store no diagonals.
+run "$COMERA" pretrain "${tiny[@]}" --form dense -o dense
+expect_exit 0
+run "$COMERA" tensorize dense --no-gauge --rank 4 -o cut
+expect_exit 0
+run "$COMERA" finetune cut --data train.tsv --dev dev.tsv "${columns[@]}" --steps 4 --refactor-every 2 -o finetuned
+expect_exit 0
 finish
