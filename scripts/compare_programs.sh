@@ -33,7 +33,7 @@ all() {
   "$comera" pretrain "${encoder[@]}" --form dense --tokenizer vocab.txt "${table[@]}" "${steps[@]}" -o dense
   "$comera" pretrain "${encoder[@]}" --task mlm --order 3 --rank 8 --embedding-rank 4 --tokenizer vocab.txt \
     --data corpus.txt --dev corpus.txt --seq 16 --batch 8 "${steps[@]}" -o masked
-  "$comera" tokenizer train --data corpus.txt --vocab-size 60 --kind bpe -o pieces --quiet
+  "$comera" tokenizer train --data corpus.txt --vocab-size 60 --kind sentencepiece-bpe -o pieces --quiet
   "$comera" pretrain --model llama-6m --layers 2 --hidden 64 --heads 2 --key-heads 2 --intermediate 128 --positions 32 \
     --rank 8 --embedding-rank 4 --tokenizer pieces --task clm --data corpus.txt --dev corpus.txt --seq 16 --batch 8 \
     "${steps[@]}" -o causal
