@@ -4,7 +4,7 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR
     "COMERA_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_C_COMPILER=clang-19")
 endif()
-# vptr would link the type information of every class whose header a reader includes.
+# Without vptr: it needs the type information, and so the sources, of every class whose header a reader includes.
 set(COMERA_FUZZ_FLAGS -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all
   -fno-omit-frame-pointer -gline-tables-only -O1)
 add_compile_options(${COMERA_FUZZ_FLAGS} -fsanitize=fuzzer-no-link)

@@ -5,16 +5,19 @@ set(COMERA_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <funct
   <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <fmt/core.h>)
 # From precompiled headers, GCC reports false warnings about library functions that it has inlined.
 set(COMERA_PRECOMPILED_WARNINGS
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-restrict>)
+  "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread>"
+  "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-restrict>")
 
-# precompile(TARGET LIKE [HEADER...]): LIKE names the targets with the same flags; the first of them makes the headers.
+# precompile(TARGET LIKE [HEADER...]): LIKE names the targets with the same flags. The first of those with the same
+# further headers makes them for all.
 function(precompile target like)
   target_compile_options(${target} PRIVATE ${COMERA_PRECOMPILED_WARNINGS})
-  get_property(first GLOBAL PROPERTY comera_precompiled_${like})
+  string(MAKE_C_IDENTIFIER "comera_precompiled_${like}${ARGN}" key)
+  get_property(first GLOBAL PROPERTY ${key})
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
   else()
     target_precompile_headers(${target} PRIVATE ${COMERA_COMMON_HEADERS} ${ARGN})
-    set_property(GLOBAL PROPERTY comera_precompiled_${like} ${target})
+    set_property(GLOBAL PROPERTY ${key} ${target})
   endif()
 endfunction()

@@ -31,7 +31,7 @@ endforeach()
 # tokenizers of lib/data: 6 % at most). Those loops are in kernels and lib/tt.
 set(COMERA_LIGHT_ROOMS lib/core lib/io lib/data lib/plan lib/tuning lib/layers lib/engine models lib/compress lib/export
   lib/train lib/report)
-set(COMERA_HEADERS_export <onnx.pb.h>)  # precompiled in addition
+set(COMERA_HEADERS_export <onnx.pb.h>)  # precompiled for this room besides those of all
 # GCC gives false -Wmaybe-uninitialized warnings below -O2.
 set(COMERA_LIGHT_OPTIMISATION "$<$<CONFIG:Release>:-O1;-Wno-maybe-uninitialized>")
 
@@ -46,7 +46,7 @@ foreach(room ${COMERA_ROOMS})
     target_link_libraries(comera_${name} PUBLIC ${below} fmt_static)
     if(room IN_LIST COMERA_LIGHT_ROOMS)
       target_compile_options(comera_${name} PRIVATE ${COMERA_LIGHT_OPTIMISATION})
-      precompile(comera_${name} light_library${COMERA_HEADERS_${name}} ${COMERA_HEADERS_${name}})
+      precompile(comera_${name} light_library ${COMERA_HEADERS_${name}})
     else()
       precompile(comera_${name} library)
     endif()

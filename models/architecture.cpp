@@ -108,7 +108,8 @@ ModelSpec spec_from_folder(const std::string& folder) {
       files.is_gguf() ? io::json_text(files.config()) : read_file(files.config_path(), io::largest_config);
   ModelSpec spec = parse_config_json(text, files.config_path(), names_in(files));
   if (auto* encoder = std::get_if<EncoderSpec>(&spec)) {
-    // Also for other tasks: the same encoder may learn vectors next, and its folder keeps these files.
+    // Also for other tasks: the same encoder may learn vectors next, and its folder keeps these files. The length is
+    // that of vectors.
     encoder->sentence = read_sentence_rules(folder);
     if (encoder->task != Task::embed) encoder->sentence.max_length = 0;
   }

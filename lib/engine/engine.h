@@ -53,7 +53,7 @@ class Engine {
          const layers::RankTable& ranks = {});
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  ~Engine();  // defined in one file: every user of an engine would compile it
+  ~Engine();  // defined in the source file, so that the users of an engine do not compile it again
 
   Model& model() { return weights_->model(); }
   const Model& model() const { return weights_->model(); }

@@ -128,13 +128,12 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   loading.stride = options.stride;
   loading.stops = true;
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
-  const bool confuses = data::has_one_class(dataset->spec().task);
-  // Without labels only the teacher's loss is measured. It is a loss per sequence. Pairs need no labels.
-  const data::Task learned = dataset->spec().task;
-  const bool unlabelled =
-      options.teach && !predicts_words(learned) && learned != data::Task::pairs && dataset->spec().label.empty();
   Evaluation result;
   result.task = dataset->spec().task;
+  const bool confuses = data::has_one_class(result.task);
+  // Without labels only the teacher's loss is measured. It is a loss per sequence. Pairs need no labels.
+  const bool unlabelled = options.teach && !predicts_words(result.task) && result.task != data::Task::pairs &&
+                          dataset->spec().label.empty();
   Numbers numbers;
   ClickScores clicks;
   SetScores sets;

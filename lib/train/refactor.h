@@ -14,7 +14,9 @@ void refactor(engine::Engine& engine);
 // two sides share the rest equally. An entry then measures what the weight loses without it. After plain training all
 // entries are near 1 and measure nothing.
 void refactor_by_singular_values(engine::Engine& engine);
-// InputError if the model has no chain, or one with a gauge.
+// Both set the moments of all cores and diagonals to 0. A chain with a gauge, or with an activation between its
+// factors, keeps its numbers; a folded one has no diagonals, so its cores take everything. InputError if the model has
+// no chain, or one that would keep its numbers.
 void require_refactorable(const layers::Model& model);
 
 }  // namespace comera::train

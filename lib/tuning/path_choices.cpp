@@ -30,20 +30,9 @@ constexpr double warm_seconds = 0.1;  // an idle GPU has a low clock rate
 constexpr double long_seconds = 0.5;  // of timed rounds; a slower device gets fewer of them
 constexpr Path paths[] = {Path::fused, Path::library};
 
-using enum kernels::Activation;
-constexpr kernels::Activation activations[] = {none, gelu, silu, tanh, gelu_tanh, relu};
-
-const char* name_of(kernels::Activation activation) {
-  switch (activation) {
-    case none: return "";
-    case gelu: return " gelu";
-    case silu: return " silu";
-    case tanh: return " tanh";
-    case gelu_tanh: return " gelu_tanh";
-    case relu: return " relu";
-  }
-  return "";
-}
+// By kernels::Activation.
+constexpr const char* activation_names[] = {"", " gelu", " silu", " tanh", " gelu_tanh", " relu"};
+static_assert(std::size(activation_names) == static_cast<std::size_t>(kernels::Activation::relu) + 1);
 
 // A forward that computes again from T1 has the same key, so it uses the path of the first forward.
 std::string ending(const TtLinearForward&) { return ""; }
@@ -55,7 +44,7 @@ template <class Args>
 std::string key_of(const char* op, DType dtype, const Args& a) {
   std::string key = fmt::format("{} {} {} x {} ->", op, comera::name_of(dtype), a.tokens, a.in);
   for (int i = 0; i < a.outputs; ++i) key += fmt::format(" {}/{}", a.output[i].out, a.output[i].rank);
-  return key + name_of(a.activation) + ending(a);
+  return key + activation_names[static_cast<std::size_t>(a.activation)] + ending(a);
 }
 
 // Removes `start` from the front of `text`; false if the text begins otherwise.
@@ -84,8 +73,7 @@ bool is_key(std::string_view text) {
   }
   if (outputs == 0) return false;
   const std::string_view activation = text.substr(0, text.find(','));
-  if (std::ranges::none_of(activations, [&](kernels::Activation one) { return activation == name_of(one); }))
-    return false;
+  if (std::ranges::find(activation_names, activation) == std::end(activation_names)) return false;
   text.remove_prefix(activation.size());
   if (!forward) {
     if (!take(text, ", no dx")) take(text, ", adds dx");

@@ -79,7 +79,7 @@ class OptionTable {
  public:
   // `verb` may have two words ("tokenizer train"). `summary` is one sentence in lower case without full stop.
   OptionTable(std::string verb, std::string summary);
-  // Defined in one file: every user of a table would compile them.
+  // Defined in one source file, so that the users of a table do not compile them again.
   OptionTable(const OptionTable&);
   OptionTable(OptionTable&&) noexcept;
   OptionTable& operator=(const OptionTable&);

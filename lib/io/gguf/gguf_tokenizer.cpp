@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
 #include "lib/io/gguf/gguf_splits.h"
+#include "lib/io/template_processing.h"
 
 namespace comera::io {
 namespace {
@@ -48,16 +49,7 @@ Json frame_of(const GgufFile& file, const std::string& split) {
   constexpr const char* key = "tokenizer.ggml.add_bos_token";
   if (!file.has(id_key) || !(file.has(key) ? file.flag(key) : split == "llama-bpe")) return nullptr;
   const std::int64_t id = file.integer(id_key);
-  const std::string piece = token_of(file, id);
-  const auto text = [](const char* name, int type) { return Json{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
-  const Json begin{{"SpecialToken", {{"id", piece}, {"type_id", 0}}}};
-  Json ids = Json::array(), pieces = Json::array(), special = Json::object();
-  ids.push_back(id), pieces.push_back(piece);
-  special[piece] = {{"id", piece}, {"ids", ids}, {"tokens", pieces}};
-  return {{"type", "TemplateProcessing"},
-          {"single", Json::array({begin, text("A", 0)})},
-          {"pair", Json::array({begin, text("A", 0), text("B", 1)})},
-          {"special_tokens", special}};
+  return template_processing({token_of(file, id), id});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/data/tokenizer/sentencepiece_message.h"
+#include "lib/io/template_processing.h"
 
 namespace comera::data {
 namespace {
@@ -39,36 +40,11 @@ Json added_tokens(const std::vector<std::string>& specials) {
   return added;
 }
 
-Json special_token(const std::string& name, int type) { return {{"SpecialToken", {{"id", name}, {"type_id", type}}}}; }
-
-Json text_place(const char* name, int type) { return {{"Sequence", {{"id", name}, {"type_id", type}}}}; }
-
-Json template_token(const std::string& name, std::size_t id) {
-  Json ids = Json::array(), tokens = Json::array();
-  ids.push_back(id);
-  tokens.push_back(name);
-  return {{"id", name}, {"ids", ids}, {"tokens", tokens}};
-}
-
-// cls A sep, cls A sep B sep; without sep: cls A, cls A B.
-Json template_json(const std::vector<std::string>& specials, std::size_t cls, std::size_t sep) {
-  const bool ends = sep < specials.size();
-  Json single = Json::array(), pair = Json::array();
-  for (Json* list : {&single, &pair}) {
-    list->push_back(special_token(specials[cls], 0));
-    list->push_back(text_place("A", 0));
-    if (ends) list->push_back(special_token(specials[sep], 0));
-  }
-  pair.push_back(text_place("B", 1));
-  if (ends) pair.push_back(special_token(specials[sep], 1));
-  Json tokens = Json::object();
-  tokens[specials[cls]] = template_token(specials[cls], cls);
-  if (ends) tokens[specials[sep]] = template_token(specials[sep], sep);
-  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
-}
-
+// The places of special_pieces(): 2 begins a text, 3 ends it.
 Json frame_json(const std::vector<std::string>& specials, TextFrame frame) {
-  return template_json(specials, 2, frame == TextFrame::encoder ? 3 : SIZE_MAX);
+  const io::FramePiece begin{specials[2], 2};
+  if (frame == TextFrame::decoder) return io::template_processing(begin);
+  return io::template_processing(begin, io::FramePiece{specials[3], 3});
 }
 
 // The parts of a tokenizer.json; null: none.
@@ -135,7 +111,7 @@ std::string wordpiece_tokenizer_json(std::string_view vocab, LetterCase letter_c
   return whole_file({added_tokens(specials),
                      normalizer,
                      {{"type", "BertPreTokenizer"}},
-                     template_json(specials, 2, 3),
+                     frame_json(specials, TextFrame::encoder),
                      {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
                     fmt::format("    \"type\": \"WordPiece\",\n    \"unk_token\": \"[UNK]\",\n"
                                 "    \"continuing_subword_prefix\": \"##\",\n    \"max_input_chars_per_word\": 100,\n"
