@@ -24,9 +24,9 @@ ARCHS ?=
 empty :=
 space := $(empty) $(empty)
 # ccache takes the dependencies from the compiler and needs no preprocessing of its own; the second line lets it store
-# precompiled headers.
+# precompiled headers, and find objects that were compiled under another LANG (tests/recipes/first_command.sh).
 export CCACHE_DEPEND := 1
-export CCACHE_SLOPPINESS := pch_defines,time_macros
+export CCACHE_SLOPPINESS := pch_defines,time_macros,locale
 
 .PHONY: all comera configure cuda package deb check-gpu quickstart test check interop install docs format clean
 .NOTPARALLEL:

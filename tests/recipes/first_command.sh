@@ -69,8 +69,15 @@ env -i "${variables[@]}" chroot "$root" bash -c "cd '$source' && $command" < /de
   fail "'$command' failed"
 
 sed -n '/^== dense, TT/,$p' "$log" | grep -E '^(run |runs/quickstart/)'
-[ ! -e "$root$home/ccache.log" ] || chroot "$root" env "CCACHE_STATSLOG=$home/ccache.log" ccache --show-log-stats |
-  sed -n 1,2p
+if [ -e "$root$home/ccache.log" ]; then
+  statistics=$(chroot "$root" env "CCACHE_STATSLOG=$home/ccache.log" ccache --show-log-stats | sed -n 1,2p)
+  echo "$statistics"
+  # Objects of the committed files are in the cache, unless this build was made without it.
+  share=$(sed -nE 's/^ *Hits:.*\( *([0-9]+)\.?[0-9]*%\).*/\1/p' <<< "$statistics")
+  if [ -z "${CCACHE_DISABLE:-}" ] && git -c safe.directory='*' diff --quiet HEAD && [ "${share:-0}" -lt 50 ]; then
+    fail "the compiler cache of make test is not used: ${share:-0} % of the objects were found in it"
+  fi
+fi
 for run in dense tt tt-half; do
   [ -s "$root$source/runs/quickstart/$run/report.html" ] || fail "the run $run left no report.html"
 done
