@@ -27,6 +27,23 @@ foreach(isa ${COMERA_ISAS})
   target_sources(comera_kernels PRIVATE $<TARGET_OBJECTS:comera_kernels_${isa}>)
 endforeach()
 
+# bf16 calls, for processors with AVX512-BF16. Files of kernels/cpu/bf16 replace those of the same name; ops without
+# activations need no second build.
+file(GLOB products CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/kernels/cpu/bf16 kernels/cpu/bf16/*.cpp)
+list(TRANSFORM products PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/ OUTPUT_VARIABLE replaced)
+list(TRANSFORM products PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/bf16/)
+list(REMOVE_ITEM sources ${replaced})
+list(FILTER sources EXCLUDE REGEX
+  "/(adamw8|apollo|galore|host_copy|lomo|optimizer|rank_objective)[.]cpp$")
+add_library(comera_kernels_v4bf16 OBJECT ${sources} ${products})
+target_compile_options(comera_kernels_v4bf16 PRIVATE
+  ${COMERA_ISA_FLAGS_v4} -mavx512bf16 -ffp-contract=fast -O3 ${COMERA_ISA_WARNINGS})
+target_compile_definitions(comera_kernels_v4bf16 PRIVATE COMERA_ISA=v4bf16 COMERA_BF16_CALLS)
+target_include_directories(comera_kernels_v4bf16 PUBLIC ${CMAKE_SOURCE_DIR})
+target_link_libraries(comera_kernels_v4bf16 PRIVATE openblas xsmm)
+precompile(comera_kernels_v4bf16 v4bf16 <immintrin.h>)
+target_sources(comera_kernels PRIVATE $<TARGET_OBJECTS:comera_kernels_v4bf16>)
+
 # Rooms without loops over numbers: higher optimisation costs a quarter of the build time and gains nothing (the
 # tokenizers of lib/data: 6 % at most). Those loops are in kernels and lib/tt.
 set(COMERA_LIGHT_ROOMS lib/core lib/io lib/data lib/plan lib/tuning lib/layers lib/engine models lib/compress lib/export

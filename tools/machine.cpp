@@ -110,8 +110,9 @@ std::vector<Option> precision_options() {
            .type = OptionType::choice,
            .default_text = "fp32",
            .group = "Machine",
-           .help = "arithmetic: fp32; tf32: products in TF32; bf16: activations in bf16, weights and sums in fp32; "
-                   "fp8: bf16 with products of TT layers in fp8 (GPUs)",
+           .help = "arithmetic: fp32; bf16: activations in bf16, weights and sums in fp32 (GPUs, and processors with "
+                   "AVX512-BF16: v4bf16); GPUs alone: tf32, products in TF32; fp8, bf16 with products of TT layers in "
+                   "fp8",
            .choices = plan::precisions(),
            .result_relevant = true,
            .synonyms = {"precision", "fp16", "bf16", "half", "mixed-precision", "torch-dtype"}}};
@@ -148,7 +149,8 @@ OpenMachine open_machine_to_plan(const OptionValues& values) {
   }
   OpenMachine open = open_machine(host);
   plan::set_planned_precision(open.machine, dtype);
-  open.only_plans = host.text("device") != values.text("device") || dtype != "fp32";
+  open.only_plans =
+      host.text("device") != values.text("device") || !plan::cpu_computes(dtype, open.machine.backend->variant);
   return open;
 }
 

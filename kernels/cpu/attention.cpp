@@ -1,6 +1,6 @@
 // CPU attention in blocks of 64 queries by 128 keys. Scores, probabilities and their gradients exist for one block at a
-// time, on the stack.
-#include "kernels/cpu/common/attention_block.h"
+// time, on the stack. As factors of products, probabilities and gradients of scores have the type of activations.
+#include "kernels/cpu/common/attention_products.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
 
@@ -18,9 +18,9 @@ struct Running {
 };
 
 // Converts one row of scores into probabilities relative to the new maximum, with dropout applied for the product with
-// V. Returns the factor that rescales the earlier sums.
+// V; they may take the place of the scores. Returns the factor that rescales the earlier sums.
 float fold_row(float* score, const KeyBlock& block, Range range, F scale, const RowDropout& dropout, float* maximum,
-               float* total) {
+               float* total, Element* probability) {
   const F low = set(-__builtin_inff());
   const bool whole = range.first == 0 && range.last == block.padded;
   F largest = low;
@@ -36,7 +36,7 @@ float fold_row(float* score, const KeyBlock& block, Range range, F scale, const 
     F p = exp_at_most_one(load(score + j) - set(now));
     if (!whole) p = in_range(p, j, range, zero());
     total_here = total_here + p;
-    store(score + j, dropout.apply(p, j));
+    store(probability + j, dropout.apply(p, j));
   }
   const float factor = before == now ? 1.0f : __builtin_expf(before - now);
   *maximum = now;
@@ -51,32 +51,45 @@ void scale_row(float* x, std::int64_t count, float factor) {
   }
 }
 
+// A block of scores, [query_block, key_block], as a factor of the next product.
+struct FactorOfScores {
+#if defined(COMERA_BF16_CALLS)
+  alignas(64) Element data[query_block * key_block];
+  explicit FactorOfScores(float*) {}
+#else
+  Element* data;
+  explicit FactorOfScores(float* scores) : data(scores) {}
+#endif
+};
+
 struct ForwardTask {
   const AttentionForward& a;
   const DropoutRule& rule;
   std::int64_t b, h, t, rows;  // sequence, query head, first query, queries
 
   // Adds one block of keys for the queries [i, i + count) of the task.
-  void add_keys(const KeyBlock& block, const BiasStrip& bias, std::int64_t i, std::int64_t count, const float* keys,
-                const float* values, bool first, const Ahead& ahead, Running& running) const {
+  void add_keys(const KeyBlock& block, const BiasStrip& bias, std::int64_t i, std::int64_t count,
+                const PackedFactor& keys, const PackedFactor& values, bool first, const Ahead& ahead,
+                Running& running) const {
     alignas(64) float score[query_block * key_block];
+    FactorOfScores probability(score);
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, row = b * s.queries + t + i;
-    SmallGemm({count, block.padded, d, a.ldq, key_block, key_block})(f32(a.q) + row * a.ldq + h * d, keys, score);
+    multiply_keys(count, block, d, elements(a.q) + row * a.ldq + h * d, a.ldq, keys, score);
     for (std::int64_t r = 0; r < count; ++r) {
       ahead.call(i + r);
       const Range range = within(keys_of(s, b, t + i + r), block);
       if (range.first >= range.last) {
-        for (std::int64_t j = 0; j < block.padded; ++j) score[r * key_block + j] = 0;
+        for (std::int64_t j = 0; j < block.padded; ++j) probability.data[r * key_block + j] = {};
         continue;
       }
       if (s.biased()) bias.add_to(score + r * key_block, i + r, block);
       const RowDropout dropout(rule, a.dropout.samples, b, t + i + r, h, block);
       const float factor = fold_row(score + r * key_block, block, range, set(static_cast<float>(s.scale)), dropout,
-                                    running.maximum + i + r, running.total + i + r);
+                                    running.maximum + i + r, running.total + i + r, probability.data + r * key_block);
       if (a.out && !first && factor != 1) scale_row(running.sum + (i + r) * d, d, factor);
     }
-    if (a.out) SmallGemm({count, d, block.padded, key_block, d, d, !first})(score, values, running.sum + i * d);
+    if (a.out) multiply_rows(count, block, d, probability.data, values, !first, running.sum + i * d, d);
   }
 
   void finish(Running& running) const {
@@ -93,16 +106,16 @@ struct ForwardTask {
     }
     if (!a.out) return;
     write_block(streams_queries(a.shape), rows, d, running.sum, d,
-                f32(a.out) + (b * a.shape.queries + t) * a.ld_out + h * d, a.ld_out);
+                elements(a.out) + (b * a.shape.queries + t) * a.ld_out + h * d, a.ld_out);
   }
 
-  const float* key_rows(std::int64_t head, std::int64_t key) const {
+  const Element* key_rows(std::int64_t head, std::int64_t key) const {
     const std::int64_t key_head = head / (a.shape.heads / a.shape.key_heads);
-    return f32(a.k) + (b * a.shape.keys + key) * a.ldk + key_head * a.shape.head_size;
+    return elements(a.k) + (b * a.shape.keys + key) * a.ldk + key_head * a.shape.head_size;
   }
-  const float* value_rows(std::int64_t head, std::int64_t key) const {
+  const Element* value_rows(std::int64_t head, std::int64_t key) const {
     const std::int64_t key_head = head / (a.shape.heads / a.shape.key_heads);
-    return f32(a.v) + (b * a.shape.keys + key) * a.ldv + key_head * a.shape.head_size;
+    return elements(a.v) + (b * a.shape.keys + key) * a.ldv + key_head * a.shape.head_size;
   }
 
   // Rows to prefetch: the next block of keys, or the first rows of the next head after the last block.
@@ -115,13 +128,12 @@ struct ForwardTask {
                        key = last_block ? all.first / key_block * key_block : at + key_block;
     ahead.add(key_rows(head, key), a.ldk, min(key_block, s.keys - key));
     if (a.out) ahead.add(value_rows(head, key), a.ldv, min(key_block, s.keys - key));
-    if (last_block) ahead.add(f32(a.q) + (b * s.queries + t) * a.ldq + head * s.head_size, a.ldq, rows);
+    if (last_block) ahead.add(elements(a.q) + (b * s.queries + t) * a.ldq + head * s.head_size, a.ldq, rows);
     return ahead;
   }
 
   void run(bool last_head) const {
-    alignas(64) float keys[largest_head * key_block];
-    alignas(64) float values[largest_head * key_block];
+    PackedFactor keys, values;
     Running running;
     BiasStrip bias;
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -149,7 +161,7 @@ struct ForwardTask {
 };
 
 Status run_forward(const Context& context, const AttentionForward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const AttentionShape& s = a.shape;
   if (s.head_size > largest_head || s.head_size < 1) return Status::unsupported_shape;
   const DropoutRule rule(a.dropout);
@@ -169,12 +181,12 @@ struct BackwardTask {
   const AttentionBackward& a;
   const DropoutRule& rule;
   float* d_scores;  // [B, Hq, Tq + Tk - 1], optional: unscaled sums over the scores of each distance
+  float* dq_sums;   // for more keys than a block has: [B, Tq, ...] at ld_sums, of one head after the other
+  std::int64_t ld_sums;
   std::int64_t b, key_head;
 
   struct Packed {
-    alignas(64) float keys_transposed[largest_head * key_block];
-    alignas(64) float values_transposed[largest_head * key_block];
-    alignas(64) float keys[largest_head * key_block];
+    PackedFactor keys_transposed, values_transposed, keys;
     alignas(64) float d_keys[largest_head * key_block];
     alignas(64) float d_values[largest_head * key_block];
   };
@@ -193,28 +205,37 @@ struct BackwardTask {
 
   // Converts a row of scores and a row of dO V^T into dropped probabilities and the gradient of the unscaled scores q
   // K^T.
-  void score_gradient(float* score, float* gradient, const KeyBlock& block, std::int64_t h, std::int64_t t) const {
+  void score_gradient(float* score, float* gradient, const KeyBlock& block, std::int64_t h, std::int64_t t,
+                      float row_delta, Element* probability, Element* rounded) const {
     const AttentionShape& s = a.shape;
     const Range range = within(keys_of(s, b, t), block);
     const bool whole = range.first == 0 && range.last == block.padded;
     if (range.first >= range.last) {
-      for (std::int64_t j = 0; j < block.padded; ++j) score[j] = gradient[j] = 0;
+      for (std::int64_t j = 0; j < block.padded; ++j) gradient[j] = 0, probability[j] = rounded[j] = {};
       return;
     }
-    const std::int64_t at = (b * s.queries + t) * a.ld_out + h * s.head_size;
-    F products = zero();
-    for (std::int64_t j = 0; j < s.head_size; j += F::width) {
-      const std::int64_t lanes = min<std::int64_t>(F::width, s.head_size - j);
-      products = fma(load(f32(a.out) + at + j, lanes), load(f32(a.d_out) + at + j, lanes), products);
-    }
-    const F delta = set(sum(products)), scale = set(static_cast<float>(s.scale));
+    const F delta = set(row_delta), scale = set(static_cast<float>(s.scale));
     const F lse = set(a.lse ? f32(a.lse)[(b * s.heads + h) * s.queries + t] : lse_of(score, block, range, scale));
     const RowDropout dropout(rule, a.dropout.samples, b, t, h, block);
     for (std::int64_t j = 0; j < block.padded; j += F::width) {
       F p = exp_at_most_one(fms(load(score + j), scale, lse));
       if (!whole) p = in_range(p, j, range, zero());
-      store(score + j, dropout.apply(p, j));
-      store(gradient + j, p * scale * (dropout.apply(load(gradient + j), j) - delta));
+      const F d = p * scale * (dropout.apply(load(gradient + j), j) - delta);
+      store(probability + j, dropout.apply(p, j));
+      store(rounded + j, d);
+      if (!__is_same(Element, float) && d_scores) store(gradient + j, d);
+    }
+  }
+
+  // The products of rows of dO and O. Apart from the rest, so that the processor waits for many rows at once.
+  void find_deltas(std::int64_t h, std::int64_t row, std::int64_t count, float* delta) const {
+    for (std::int64_t r = 0; r < count; ++r) {
+      const std::int64_t at = (row + r) * a.ld_out + h * a.shape.head_size;
+      F products = zero();
+      sweep(0, a.shape.head_size, [&](std::int64_t j, auto lanes) {
+        products = fma(load(elements(a.out) + at + j, lanes), load(elements(a.d_out) + at + j, lanes), products);
+      });
+      delta[r] = sum(products);
     }
   }
 
@@ -238,26 +259,30 @@ struct BackwardTask {
     alignas(64) float gradient[query_block * key_block];
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, row = b * s.queries + t;
-    const float* q = f32(a.q) + row * a.ldq + h * d;
-    const float* d_out = f32(a.d_out) + row * a.ld_out + h * d;
-    SmallGemm({count, block.padded, d, a.ldq, key_block, key_block})(q, packed.keys_transposed, score);
-    SmallGemm({count, block.padded, d, a.ld_out, key_block, key_block})(d_out, packed.values_transposed, gradient);
+    const Element* q = elements(a.q) + row * a.ldq + h * d;
+    const Element* d_out = elements(a.d_out) + row * a.ld_out + h * d;
+    FactorOfScores probability(score), rounded(gradient);
+    float delta[query_block];
+    find_deltas(h, row, count, delta);
+    multiply_keys(count, block, d, q, a.ldq, packed.keys_transposed, score);
+    multiply_keys(count, block, d, d_out, a.ld_out, packed.values_transposed, gradient);
     for (std::int64_t r = 0; r < count; ++r) ahead.call(t + r);
     BiasStrip bias;
     if (s.biased()) bias.fill(s, h, t, count, block);
     for (std::int64_t r = 0; r < count; ++r) {
       if (s.biased()) bias.add_to(score + r * key_block, r, block);
-      score_gradient(score + r * key_block, gradient + r * key_block, block, h, t + r);
+      score_gradient(score + r * key_block, gradient + r * key_block, block, h, t + r, delta[r],
+                     probability.data + r * key_block, rounded.data + r * key_block);
     }
     if (d_scores) add_diagonals(gradient, block, h, t, count);
-    SmallGemm({block.padded, d, count, key_block, a.ld_out, d, true, true})(score, d_out, packed.d_values);
-    SmallGemm({block.padded, d, count, key_block, a.ldq, d, true, true})(gradient, q, packed.d_keys);
-    float* dq = f32(a.dq) + row * a.ldq + h * d;
+    add_outer(count, block, d, probability.data, d_out, a.ld_out, packed.d_values);
+    add_outer(count, block, d, rounded.data, q, a.ldq, packed.d_keys);
     if (s.keys <= key_block) {
-      SmallGemm({count, d, block.padded, key_block, d, d})(gradient, packed.keys, score);
-      write_block(streams_queries(s), count, d, score, d, dq, a.ldq);
+      multiply_rows(count, block, d, rounded.data, packed.keys, false, score, d);
+      write_block(streams_queries(s), count, d, score, d, elements(a.dq) + row * a.ldq + h * d, a.ldq);
     } else {
-      SmallGemm({count, d, block.padded, key_block, d, a.ldq, block.first > 0})(gradient, packed.keys, dq);
+      multiply_rows(count, block, d, rounded.data, packed.keys, block.first > 0, dq_sums + row * ld_sums + h * d,
+                    ld_sums);
     }
   }
 
@@ -270,21 +295,21 @@ struct BackwardTask {
     if ((last_block && last_head) || s.heads != s.key_heads) return ahead;
     const std::int64_t head = last_block ? key_head + 1 : key_head, key = last_block ? 0 : block.first + key_block;
     const std::int64_t column = head * s.head_size, count = min(key_block, s.keys - key);
-    ahead.add(f32(a.k) + (b * s.keys + key) * a.ldk + column, a.ldk, count);
-    ahead.add(f32(a.v) + (b * s.keys + key) * a.ldv + column, a.ldv, count);
+    ahead.add(elements(a.k) + (b * s.keys + key) * a.ldk + column, a.ldk, count);
+    ahead.add(elements(a.v) + (b * s.keys + key) * a.ldv + column, a.ldv, count);
     if (!last_block) return ahead;
-    ahead.add(f32(a.q) + b * s.queries * a.ldq + column, a.ldq, min(key_block, s.queries));
-    ahead.add(f32(a.out) + b * s.queries * a.ld_out + column, a.ld_out, min(key_block, s.queries));
-    ahead.add(f32(a.d_out) + b * s.queries * a.ld_out + column, a.ld_out, min(key_block, s.queries));
+    ahead.add(elements(a.q) + b * s.queries * a.ldq + column, a.ldq, min(key_block, s.queries));
+    ahead.add(elements(a.out) + b * s.queries * a.ld_out + column, a.ld_out, min(key_block, s.queries));
+    ahead.add(elements(a.d_out) + b * s.queries * a.ld_out + column, a.ld_out, min(key_block, s.queries));
     return ahead;
   }
 
   void add_block(const KeyBlock& block, const Ahead& ahead, Packed& packed) const {
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, group = s.heads / s.key_heads, row = b * s.keys + block.first;
-    pack_transposed(block, d, f32(a.k) + row * a.ldk + key_head * d, a.ldk, packed.keys_transposed);
-    pack_transposed(block, d, f32(a.v) + row * a.ldv + key_head * d, a.ldv, packed.values_transposed);
-    pack_rows(block, d, f32(a.k) + row * a.ldk + key_head * d, a.ldk, packed.keys);
+    pack_transposed(block, d, elements(a.k) + row * a.ldk + key_head * d, a.ldk, packed.keys_transposed);
+    pack_transposed(block, d, elements(a.v) + row * a.ldv + key_head * d, a.ldv, packed.values_transposed);
+    pack_rows(block, d, elements(a.k) + row * a.ldk + key_head * d, a.ldk, packed.keys);
     for (std::int64_t i = 0; i < block.padded * d; ++i) packed.d_keys[i] = packed.d_values[i] = 0;
     for (std::int64_t h = key_head * group; h < (key_head + 1) * group; ++h)
       for (std::int64_t t = 0; t < s.queries; t += query_block) {
@@ -292,8 +317,10 @@ struct BackwardTask {
         if (block.first == 0 || touches(keys_of_rows(s, b, t, count), block))
           add_queries(block, h, t, count, ahead, packed);
       }
-    write_block(streams_queries(s), block.keys, d, packed.d_keys, d, f32(a.dk) + row * a.ldk + key_head * d, a.ldk);
-    write_block(streams_queries(s), block.keys, d, packed.d_values, d, f32(a.dv) + row * a.ldv + key_head * d, a.ldv);
+    write_block(streams_queries(s), block.keys, d, packed.d_keys, d, elements(a.dk) + row * a.ldk + key_head * d,
+                a.ldk);
+    write_block(streams_queries(s), block.keys, d, packed.d_values, d, elements(a.dv) + row * a.ldv + key_head * d,
+                a.ldv);
   }
 
   void run(bool last_head) const {
@@ -309,9 +336,20 @@ struct BackwardTask {
   }
 };
 
+// Gradients of queries that are sums over blocks of keys are rounded once, at the end.
+bool sums_apart(const AttentionShape& s) { return !__is_same(Element, float) && s.keys > key_block; }
+
+void round_queries(const Context& context, const AttentionBackward& a, const float* sums) {
+  const std::int64_t rows = a.shape.batch * a.shape.queries, columns = a.shape.heads * a.shape.head_size, step = 16;
+  parallel_for(context, tiles_of(rows, step), [&](std::int64_t tile) {
+    const std::int64_t row = tile * step;
+    copy_block(min(step, rows - row), columns, sums + row * columns, columns, elements(a.dq) + row * a.ldq, a.ldq);
+  });
+}
+
 // Without a given lse, a block that holds all keys computes that of its rows. For more keys it is computed beforehand.
 struct BackwardMemory {
-  float *lse = nullptr, *d_scores = nullptr;
+  float *lse = nullptr, *d_scores = nullptr, *dq_sums = nullptr;
   std::size_t bytes;
 
   BackwardMemory(void* memory, const AttentionBackward& a) {
@@ -319,6 +357,7 @@ struct BackwardMemory {
     Workspace workspace(memory);
     if (!a.lse && s.keys > key_block) lse = workspace.floats(s.batch * s.heads * s.queries);
     if (s.biased()) d_scores = workspace.floats(s.batch * s.heads * s.distances());
+    if (sums_apart(s)) dq_sums = workspace.floats(s.batch * s.queries * s.heads * s.head_size);
     bytes = workspace.used();
   }
 };
@@ -339,7 +378,7 @@ void add_bias_gradient(const Context& context, const AttentionBackward& a, const
 }
 
 Status run_backward(const Context& context, const AttentionBackward& given) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const AttentionShape& s = given.shape;
   if (s.head_size > largest_head || s.head_size < 1) return Status::unsupported_shape;
   const BackwardMemory memory(context.workspace, given);
@@ -357,8 +396,16 @@ Status run_backward(const Context& context, const AttentionBackward& given) {
   parallel_for(context, s.batch * groups, [&](std::int64_t task) {
     const std::int64_t first = task % groups * together, last = min(first + together, s.key_heads);
     for (std::int64_t head = first; head < last; ++head)
-      BackwardTask{a, rule, a.d_bias ? memory.d_scores : nullptr, task / groups, head}.run(head + 1 == last);
+      BackwardTask{a,
+                   rule,
+                   a.d_bias ? memory.d_scores : nullptr,
+                   memory.dq_sums ? memory.dq_sums : f32(a.dq),
+                   memory.dq_sums ? s.heads * s.head_size : a.ldq,
+                   task / groups,
+                   head}
+          .run(head + 1 == last);
   });
+  if (memory.dq_sums) round_queries(context, a, memory.dq_sums);
   if (a.d_bias) add_bias_gradient(context, a, memory.d_scores);
   return Status::ok;
 }

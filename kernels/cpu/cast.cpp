@@ -1,8 +1,7 @@
 // Copies of parameters in the activation dtype.
 #include "kernels/cast.h"
 
-#include <cstring>
-
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/many_tensors.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
@@ -11,9 +10,10 @@ namespace comera::kernels::COMERA_CPU {
 namespace {
 
 Status run(const Context& context, const Cast& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   for_many(context, a.tensors, a.count, [](const CastTensor& t, std::int64_t begin, std::int64_t end, std::int64_t) {
-    std::memcpy(f32(t.to) + begin, f32(t.from) + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
+    sweep(begin, end,
+          [&](std::int64_t i, auto lanes) { store(elements(t.to) + i, load(f32(t.from) + i, lanes), lanes); });
   });
   return Status::ok;
 }

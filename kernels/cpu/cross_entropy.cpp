@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
 
@@ -21,21 +21,21 @@ void for_rows(const Context& context, std::int64_t rows, std::int64_t columns, B
 }
 
 // Lanes beyond the end of the row repeat its first logit, so the maximum does not change.
-F load_or_first(const float* x, std::int64_t i, All) { return load(x + i); }
-F load_or_first(const float* x, std::int64_t i, Some lanes) {
-  return select(first_lanes(lanes.n), load(x + i, lanes), set(x[0]));
+F load_or_first(const Element* x, std::int64_t i, All) { return load(x + i); }
+F load_or_first(const Element* x, std::int64_t i, Some lanes) {
+  return select(first_lanes(lanes.n), load(x + i, lanes), set(number(x[0])));
 }
 F keep_lanes(F a, All) { return a; }
 F keep_lanes(F a, Some lanes) { return keep(first_lanes(lanes.n), a); }
 
-float largest_of(const float* x, std::int64_t count) {
-  F largest = set(x[0]);
+float largest_of(const Element* x, std::int64_t count) {
+  F largest = set(number(x[0]));
   sweep(0, count, [&](std::int64_t i, auto lanes) { largest = max(largest, load_or_first(x, i, lanes)); });
   return max_lane(largest);
 }
 
 // Returns the first index where x holds `value`, or 0 if there is none (NaN).
-std::int64_t find(const float* x, std::int64_t count, float value) {
+std::int64_t find(const Element* x, std::int64_t count, float value) {
   for (std::int64_t i = 0; i < count; i += F::width) {
     const std::int64_t n = min<std::int64_t>(F::width, count - i);
     const std::uint32_t hits = bits_of(load(x + i, n) == set(value)) & ((1u << n) - 1);
@@ -44,7 +44,7 @@ std::int64_t find(const float* x, std::int64_t count, float value) {
   return 0;
 }
 
-double sum_of_exponentials(const float* x, std::int64_t count, float maximum) {
+double sum_of_exponentials(const Element* x, std::int64_t count, float maximum) {
   DoubleSum sum;
   const F m = set(maximum);
   sweep(0, count, [&](std::int64_t i, auto lanes) { sum.add(keep_lanes(exp(load(x + i, lanes) - m), lanes)); });
@@ -52,11 +52,11 @@ double sum_of_exponentials(const float* x, std::int64_t count, float maximum) {
 }
 
 Status run(const Context& context, const CrossEntropyChunk& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   float *maximum = static_cast<float*>(a.maximum), *sum = static_cast<float*>(a.sum),
         *target_logit = static_cast<float*>(a.target_logit);
   for_rows(context, a.rows, a.columns, [&](std::int64_t row) {
-    const float* x = static_cast<const float*>(a.logits) + row * a.ld;
+    const Element* x = elements(a.logits) + row * a.ld;
     const float largest = largest_of(x, a.columns);
     double before = 0;
     if (a.start || largest > maximum[row]) {
@@ -68,13 +68,13 @@ Status run(const Context& context, const CrossEntropyChunk& a) {
     }
     sum[row] = static_cast<float>(before + sum_of_exponentials(x, a.columns, maximum[row]));
     const std::int64_t target = a.targets[row] - a.first;
-    if (a.targets[row] >= 0 && target >= 0 && target < a.columns) target_logit[row] = x[target];
+    if (a.targets[row] >= 0 && target >= 0 && target < a.columns) target_logit[row] = number(x[target]);
   });
   return Status::ok;
 }
 
 Status run(const Context& context, const CrossEntropyLoss& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const float *maximum = static_cast<const float*>(a.maximum), *sum = static_cast<const float*>(a.sum);
   const float* target_logit = static_cast<const float*>(a.target_logit);
   double loss = 0, correct = 0;
@@ -89,20 +89,20 @@ Status run(const Context& context, const CrossEntropyLoss& a) {
 }
 
 Status run(const Context& context, const CrossEntropyBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const float *maximum = static_cast<const float*>(a.maximum), *sum = static_cast<const float*>(a.sum);
   const double scale = *a.loss_scale;
   for_rows(context, a.rows, a.columns, [&](std::int64_t row) {
-    float* x = static_cast<float*>(a.logits) + row * a.ld;
+    Element* x = elements(a.logits) + row * a.ld;
     const bool counted = a.targets[row] >= 0;
     const std::int64_t target = a.targets[row] - a.first;
     const bool here = counted && target >= 0 && target < a.columns;
-    const double p = here ? std::exp(static_cast<double>(x[target]) - maximum[row]) / sum[row] : 0;
+    const double p = here ? std::exp(static_cast<double>(number(x[target])) - maximum[row]) / sum[row] : 0;
     const F m = set(maximum[row]), factor = set(static_cast<float>(counted ? scale / sum[row] : 0));
     sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
       store(x + i, counted ? exp(load(x + i, lanes) - m) * factor : zero(), lanes);
     });
-    if (here) x[target] = static_cast<float>((p - 1) * scale);
+    if (here) set_number(x[target], static_cast<float>((p - 1) * scale));
   });
   return Status::ok;
 }

@@ -1,7 +1,7 @@
 // The vector of VeLoRA and the gradients along it.
 #include "kernels/direction.h"
 
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
@@ -28,12 +28,12 @@ void add_rows(const Context& context, const DirectionAverage& a, double* partial
     double* sums = partial + index * a.size;
     for (std::int64_t j = 0; j < a.size; ++j) sums[j] = 0;
     for (std::int64_t row = index * tile_rows; row < min(a.rows, (index + 1) * tile_rows); ++row)
-      for (std::int64_t j = 0; j < a.size; ++j) sums[j] += static_cast<double>(f32(a.x)[row * a.size + j]);
+      for (std::int64_t j = 0; j < a.size; ++j) sums[j] += static_cast<double>(number(elements(a.x)[row * a.size + j]));
   });
 }
 
 Status run(const Context& context, const DirectionAverage& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < average_workspace(context, a)) return Status::workspace_too_small;
   if (a.rows == 0 || is_set(a)) return Status::ok;
   auto* mean = static_cast<double*>(context.workspace);
@@ -50,7 +50,7 @@ Status run(const Context& context, const DirectionAverage& a) {
 }
 
 Status run(const Context& context, const DirectionLift& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const std::int64_t rows = a.groups * a.size, step = max<std::int64_t>(1, tile / max<std::int64_t>(1, a.out));
   parallel_for(context, tiles_of(rows, step), [&](std::int64_t index) {
     for (std::int64_t i = index * step; i < min(rows, (index + 1) * step); ++i) {

@@ -3,7 +3,8 @@
 
 #include <cmath>
 
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/element.h"
+#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
 
@@ -11,9 +12,6 @@ namespace comera::kernels::COMERA_CPU {
 namespace {
 
 constexpr std::int64_t row_tile = 16;
-
-const float* in(const void* p) { return static_cast<const float*>(p); }
-float* out(void* p) { return static_cast<float*>(p); }
 
 template <class Body>
 void for_rows(const Context& context, std::int64_t rows, Body body) {
@@ -25,12 +23,12 @@ void for_rows(const Context& context, std::int64_t rows, Body body) {
 F keep_lanes(F a, All) { return a; }
 F keep_lanes(F a, Some lanes) { return keep(first_lanes(lanes.n), a); }
 // Lanes beyond the end of the row repeat its first number, so the maximum does not change.
-F load_or_first(const float* x, std::int64_t i, All) { return load(x + i); }
-F load_or_first(const float* x, std::int64_t i, Some lanes) {
-  return select(first_lanes(lanes.n), load(x + i, lanes), set(x[0]));
+F load_or_first(const Element* x, std::int64_t i, All) { return load(x + i); }
+F load_or_first(const Element* x, std::int64_t i, Some lanes) {
+  return select(first_lanes(lanes.n), load(x + i, lanes), set(number(x[0])));
 }
 
-double dot(const float* x, const float* y, std::int64_t count) {
+double dot(const Element* x, const Element* y, std::int64_t count) {
   DoubleSum sum;
   sweep(0, count, [&](std::int64_t i, auto lanes) {
     sum.add_product(keep_lanes(load(x + i, lanes), lanes), load(y + i, lanes));
@@ -38,7 +36,7 @@ double dot(const float* x, const float* y, std::int64_t count) {
   return sum.total();
 }
 
-double square_distance(const float* x, const float* y, std::int64_t count) {
+double square_distance(const Element* x, const Element* y, std::int64_t count) {
   DoubleSum sum;
   sweep(0, count, [&](std::int64_t i, auto lanes) {
     const F d = keep_lanes(load(x + i, lanes) - load(y + i, lanes), lanes);
@@ -47,7 +45,7 @@ double square_distance(const float* x, const float* y, std::int64_t count) {
   return sum.total();
 }
 
-double length_of(const float* x, std::int64_t count) { return max(std::sqrt(dot(x, x, count)), shortest_vector); }
+double length_of(const Element* x, std::int64_t count) { return max(std::sqrt(dot(x, x, count)), shortest_vector); }
 
 template <class Args>
 double share_of(const Args& a, std::int64_t k) {
@@ -56,11 +54,11 @@ double share_of(const Args& a, std::int64_t k) {
 }
 
 Status run(const Context& context, const VectorDistance& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const std::int64_t rows = a.sequences * a.length;
-  float* distances = out(a.distances);
+  float* distances = f32(a.distances);
   for_rows(context, rows, [&](std::int64_t k) {
-    const float *x = in(a.x) + k * a.columns, *target = in(a.target) + k * a.columns;
+    const Element *x = elements(a.x) + k * a.columns, *target = elements(a.target) + k * a.columns;
     double d = 0;
     if (share_of(a, k) > 0)
       d = a.distance == Distance::cosine
@@ -75,7 +73,7 @@ Status run(const Context& context, const VectorDistance& a) {
 }
 
 // dx = or += on * x + of * target.
-void combine(std::int64_t columns, bool accumulate, F on, const float* x, F of, const float* target, float* dx) {
+void combine(std::int64_t columns, bool accumulate, F on, const Element* x, F of, const Element* target, Element* dx) {
   sweep(0, columns, [&](std::int64_t i, auto lanes) {
     const F d = fma(on, load(x + i, lanes), of * load(target + i, lanes));
     store(dx + i, accumulate ? load(dx + i, lanes) + d : d, lanes);
@@ -83,10 +81,10 @@ void combine(std::int64_t columns, bool accumulate, F on, const float* x, F of, 
 }
 
 Status run(const Context& context, const VectorDistanceBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   for_rows(context, a.sequences * a.length, [&](std::int64_t k) {
-    const float *x = in(a.x) + k * a.columns, *target = in(a.target) + k * a.columns;
-    float* dx = out(a.dx) + k * a.columns;
+    const Element *x = elements(a.x) + k * a.columns, *target = elements(a.target) + k * a.columns;
+    Element* dx = elements(a.dx) + k * a.columns;
     const double share = share_of(a, k), factor = share * a.weight * *a.scale;
     if (share == 0) {
       if (!a.accumulate) sweep(0, a.columns, [&](std::int64_t i, auto lanes) { store(dx + i, zero(), lanes); });
@@ -106,15 +104,15 @@ Status run(const Context& context, const VectorDistanceBackward& a) {
   return Status::ok;
 }
 
-float largest_of(const float* x, std::int64_t count) {
-  F largest = set(x[0]);
+float largest_of(const Element* x, std::int64_t count) {
+  F largest = set(number(x[0]));
   sweep(0, count, [&](std::int64_t i, auto lanes) { largest = max(largest, load_or_first(x, i, lanes)); });
   return max_lane(largest);
 }
 
 void fold_row(const DivergenceChunk& a, std::int64_t row) {
-  const float *z = in(a.logits) + row * a.ld, *y = in(a.teacher) + row * a.ld_teacher;
-  float* s = out(a.state) + row * divergence_state;
+  const Element *z = elements(a.logits) + row * a.ld, *y = elements(a.teacher) + row * a.ld_teacher;
+  float* s = f32(a.state) + row * divergence_state;
   const double t = a.temperature;
   const F inverse = set(static_cast<float>(1 / t));
   const auto own_maximum = static_cast<float>(largest_of(z, a.columns) / t),
@@ -138,17 +136,17 @@ void fold_row(const DivergenceChunk& a, std::int64_t row) {
 }
 
 Status run(const Context& context, const DivergenceChunk& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   for_rows(context, a.rows, [&](std::int64_t row) { fold_row(a, row); });
   return Status::ok;
 }
 
 Status run(const Context& context, const DivergenceLoss& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   double sum = 0;
   for (std::int64_t i = 0; i < a.rows; ++i) {
     if (a.targets && a.targets[i] < 0) continue;
-    const float* s = in(a.state) + i * divergence_state;
+    const float* s = f32(a.state) + i * divergence_state;
     const double own = s[0] + std::log(static_cast<double>(s[1])), teacher = s[2] + std::log(static_cast<double>(s[3]));
     sum += static_cast<double>(s[4]) / s[3] - teacher + own;
   }
@@ -157,13 +155,13 @@ Status run(const Context& context, const DivergenceLoss& a) {
 }
 
 Status run(const Context& context, const DivergenceBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const double scale = a.weight * a.temperature * *a.scale;
   const F inverse = set(static_cast<float>(1 / a.temperature));
   for_rows(context, a.rows, [&](std::int64_t row) {
-    const float *z = in(a.logits) + row * a.ld, *y = in(a.teacher) + row * a.ld_teacher,
-                *s = in(a.state) + row * divergence_state;
-    float* d = out(a.d_logits) + row * a.columns;
+    const Element *z = elements(a.logits) + row * a.ld, *y = elements(a.teacher) + row * a.ld_teacher;
+    const float* s = f32(a.state) + row * divergence_state;
+    Element* d = elements(a.d_logits) + row * a.columns;
     const bool counts = !a.targets || a.targets[row] >= 0;
     const F m = set(s[0]), n = set(s[2]), p = set(static_cast<float>(scale / s[1])),
             q = set(static_cast<float>(scale / s[3]));

@@ -14,9 +14,6 @@ namespace {
 constexpr std::int64_t chunk = 16384;  // elements per tile
 constexpr std::size_t fill_chunk = 1 << 18;
 
-const float* in(const void* p) { return static_cast<const float*>(p); }
-float* out(void* p) { return static_cast<float*>(p); }
-
 // Calls body(i, lanes) for all vectors of [0, count), tile by tile.
 template <class Body>
 void for_all(const Context& context, std::int64_t count, Body body) {
@@ -43,9 +40,9 @@ void for_gated(const Context& context, const GatedRows& rows, std::int64_t count
 }
 
 Status run(const Context& context, const ActivationForward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const float* x = in(a.x);
-  float* y = out(a.y);
+  if (context.dtype != element_type) return Status::unsupported_dtype;
+  const Element* x = elements(a.x);
+  Element* y = elements(a.y);
   with_activation(a.activation, [&](auto act) {
     using Act = decltype(act);
     for_all(context, a.count, [=](std::int64_t i, auto lanes) { store(y + i, Act::value(load(x + i, lanes)), lanes); });
@@ -54,9 +51,9 @@ Status run(const Context& context, const ActivationForward& a) {
 }
 
 Status run(const Context& context, const ActivationBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const float *x = in(a.x), *dy = in(a.dy);
-  float* dx = out(a.dx);
+  if (context.dtype != element_type) return Status::unsupported_dtype;
+  const Element *x = elements(a.x), *dy = elements(a.dy);
+  Element* dx = elements(a.dx);
   with_activation(a.activation, [&](auto act) {
     using Act = decltype(act);
     for_all(context, a.count, [=](std::int64_t i, auto lanes) {
@@ -67,9 +64,9 @@ Status run(const Context& context, const ActivationBackward& a) {
 }
 
 Status run(const Context& context, const GatedForward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const float *gate = in(a.gate), *up = in(a.up);
-  float* y = out(a.y);
+  if (context.dtype != element_type) return Status::unsupported_dtype;
+  const Element *gate = elements(a.gate), *up = elements(a.up);
+  Element* y = elements(a.y);
   with_activation(a.activation, [&](auto act) {
     using Act = decltype(act);
     for_gated(context, a.rows, a.count, [=](std::int64_t i, std::int64_t at, auto lanes) {
@@ -80,9 +77,9 @@ Status run(const Context& context, const GatedForward& a) {
 }
 
 Status run(const Context& context, const GatedBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const float *gate = in(a.gate), *up = in(a.up), *dy = in(a.dy);
-  float *d_gate = out(a.d_gate), *d_up = out(a.d_up);
+  if (context.dtype != element_type) return Status::unsupported_dtype;
+  const Element *gate = elements(a.gate), *up = elements(a.up), *dy = elements(a.dy);
+  Element *d_gate = elements(a.d_gate), *d_up = elements(a.d_up);
   with_activation(a.activation, [&](auto act) {
     using Act = decltype(act);
     for_gated(context, a.rows, a.count, [=](std::int64_t i, std::int64_t at, auto lanes) {
@@ -102,15 +99,15 @@ std::size_t dropout_workspace(const Context&, const DropoutApply& a) {
 }
 
 Status run(const Context& context, const DropoutApply& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < dropout_workspace(context, a)) return Status::workspace_too_small;
   const DropoutRule rule(a.dropout);
   const std::int64_t step = rows_of_tile(a);
   for_rows(context, a.tokens, a.columns, [&](std::int64_t row) {
     std::uint8_t* bits = static_cast<std::uint8_t*>(context.workspace) + row / step * dropout_row_bytes(a.columns);
     const DropoutRow dropout(a.dropout, rule, row, a.columns, bits);
-    const float* x = in(a.x) + row * a.columns;
-    float* y = out(a.y) + row * a.columns;
+    const Element* x = elements(a.x) + row * a.columns;
+    Element* y = elements(a.y) + row * a.columns;
     sweep(0, a.columns, [&](std::int64_t j, auto lanes) { store(y + j, dropout(load(x + j, lanes), j), lanes); });
   });
   return Status::ok;
@@ -126,9 +123,9 @@ Status run(const Context& context, const Fill& a) {
 }
 
 Status run(const Context& context, const AddScaled& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const float* x = in(a.x);
-  float* y = out(a.y);
+  if (context.dtype != element_type) return Status::unsupported_dtype;
+  const Element* x = elements(a.x);
+  Element* y = elements(a.y);
   const F scale = set(static_cast<float>(a.scale));
   for_all(context, a.count,
           [=](std::int64_t i, auto lanes) { store(y + i, fma(scale, load(x + i, lanes), load(y + i, lanes)), lanes); });
@@ -136,24 +133,24 @@ Status run(const Context& context, const AddScaled& a) {
 }
 
 Status run(const Context& context, const GatherRows& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const std::size_t bytes = static_cast<std::size_t>(a.columns) * sizeof(float);
+  if (context.dtype != element_type) return Status::unsupported_dtype;
+  const std::size_t bytes = static_cast<std::size_t>(a.columns) * sizeof(Element);
   for_rows(context, a.rows, a.columns, [&](std::int64_t row) {
-    float* y = out(a.y) + row * a.columns;
+    Element* y = elements(a.y) + row * a.columns;
     if (a.index[row] < 0)
       std::memset(y, 0, bytes);
     else
-      std::memcpy(y, in(a.x) + a.index[row] * a.ldx, bytes);
+      std::memcpy(y, elements(a.x) + a.index[row] * a.ldx, bytes);
   });
   return Status::ok;
 }
 
 Status run(const Context& context, const ScatterRows& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   for_rows(context, a.rows, a.columns, [&](std::int64_t row) {
     if (a.index[row] < 0) return;
-    const float* dy = in(a.dy) + row * a.source_distance();
-    float* dx = out(a.dx) + a.index[row] * a.lddx;
+    const Element* dy = elements(a.dy) + row * a.source_distance();
+    Element* dx = elements(a.dx) + a.index[row] * a.lddx;
     sweep(0, a.columns,
           [=](std::int64_t j, auto lanes) { store(dx + j, load(dx + j, lanes) + load(dy + j, lanes), lanes); });
   });

@@ -1,10 +1,9 @@
 // Look-ups in dense tables and their gradients. TTM tables are in ttm_embedding.cpp.
 #include "kernels/embedding.h"
 
-#include <cstring>
-
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/id_runs.h"
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
 
@@ -12,37 +11,58 @@ namespace comera::kernels::COMERA_CPU {
 namespace {
 
 constexpr std::int64_t bags_of_tile = 32;
+constexpr std::int64_t columns_at_once = 1024;
 constexpr std::int64_t parts = 16;  // tiles of the gradient: each handles the ids with one remainder modulo `parts`
 
-void add_row(float* y, const float* x, std::int64_t columns) {
+template <class Y, class X>
+void copy_row(Y* y, const X* x, std::int64_t columns) {
+  sweep(0, columns, [=](std::int64_t j, auto lanes) { store(y + j, load(x + j, lanes), lanes); });
+}
+
+template <class X>
+void add_row(float* y, const X* x, std::int64_t columns) {
   sweep(0, columns, [=](std::int64_t j, auto lanes) { store(y + j, load(y + j, lanes) + load(x + j, lanes), lanes); });
 }
 
-void add_weighted_row(float* y, const float* x, float weight, std::int64_t columns) {
+template <class X>
+void add_weighted_row(float* y, const X* x, float weight, std::int64_t columns) {
   const F w = set(weight);
   sweep(0, columns,
         [=](std::int64_t j, auto lanes) { store(y + j, fma(w, load(x + j, lanes), load(y + j, lanes)), lanes); });
 }
 
-void forward_bag(const EmbeddingForward& a, std::int64_t bag) {
-  const std::int64_t first = a.bags.offsets ? a.bags.offsets[bag] : bag,
-                     last = a.bags.offsets ? a.bags.offsets[bag + 1] : bag + 1;
-  const std::size_t bytes = static_cast<std::size_t>(a.columns) * sizeof(float);
-  float* y = f32(a.y) + bag * a.columns;
-  if (!a.accumulate && (first == last || a.bags.weights)) std::memset(y, 0, bytes);
-  for (std::int64_t i = first; i < last; ++i) {
-    const float* row = f32(a.table) + a.bags.id[i] * a.columns;
-    if (a.bags.weights)
-      add_weighted_row(y, row, a.bags.weights[i], a.columns);
-    else if (i == first && !a.accumulate)
-      std::memcpy(y, row, bytes);
-    else
-      add_row(y, row, a.columns);
+// Columns [begin, begin + columns) of a bag's sum; activations are rounded once.
+void sum_bag(const EmbeddingForward& a, Range ids, std::int64_t begin, std::int64_t columns, Element* y) {
+  alignas(64) float sum[columns_at_once];
+  std::int64_t i = ids.first;
+  if (a.accumulate) {
+    copy_row(sum, y, columns);
+  } else if (i == ids.last || a.bags.weights) {
+    for (std::int64_t j = 0; j < columns; ++j) sum[j] = 0;
+  } else {
+    copy_row(sum, f32(a.table) + a.bags.id[i++] * a.columns + begin, columns);
   }
+  for (; i < ids.last; ++i) {
+    const float* row = f32(a.table) + a.bags.id[i] * a.columns + begin;
+    if (a.bags.weights)
+      add_weighted_row(sum, row, a.bags.weights[i], columns);
+    else
+      add_row(sum, row, columns);
+  }
+  copy_row(y, sum, columns);
+}
+
+void forward_bag(const EmbeddingForward& a, std::int64_t bag) {
+  const Range ids = a.bags.offsets ? Range{a.bags.offsets[bag], a.bags.offsets[bag + 1]} : Range{bag, bag + 1};
+  Element* y = elements(a.y) + bag * a.columns;
+  if (ids.last == ids.first + 1 && !a.accumulate && !a.bags.weights)
+    return copy_row(y, f32(a.table) + a.bags.id[ids.first] * a.columns, a.columns);
+  for (std::int64_t j = 0; j < a.columns; j += columns_at_once)
+    sum_bag(a, ids, j, min(columns_at_once, a.columns - j), y + j);
 }
 
 Status run(const Context& context, const EmbeddingForward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (!ids_in_range(a.bags, a.rows)) return Status::unsupported_shape;
   parallel_for(context, tiles_of(a.bags.bags, bags_of_tile), [&](std::int64_t tile) {
     for (std::int64_t bag = tile * bags_of_tile; bag < min(a.bags.bags, (tile + 1) * bags_of_tile); ++bag)
@@ -53,7 +73,7 @@ Status run(const Context& context, const EmbeddingForward& a) {
 
 void add_gradient(const EmbeddingBackward& a, std::int64_t bag, std::int64_t position) {
   float* const row = f32(a.d_table) + a.bags.id[position] * a.columns;
-  const float* const dy = f32(a.dy) + bag * a.columns;
+  const Element* const dy = elements(a.dy) + bag * a.columns;
   if (a.bags.weights)
     add_weighted_row(row, dy, a.bags.weights[position], a.columns);
   else
@@ -61,7 +81,7 @@ void add_gradient(const EmbeddingBackward& a, std::int64_t bag, std::int64_t pos
 }
 
 Status run(const Context& context, const EmbeddingBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (!ids_in_range(a.bags, a.rows)) return Status::unsupported_shape;
   parallel_for(context, parts, [&](std::int64_t part) {
     for (std::int64_t bag = 0; bag < a.bags.bags; ++bag) {

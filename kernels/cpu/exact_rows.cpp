@@ -3,7 +3,8 @@
 
 #include <cstring>
 
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/element.h"
+#include "kernels/cpu/common/transpose.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
@@ -35,13 +36,12 @@ void for_tokens(const Context& context, std::int64_t tokens, Body body) {
 }
 
 Status run(const Context& context, const ExactRowsForward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const ExactIds& ids = a.ids;
   for_tokens(context, ids.tokens, [&](std::int64_t k) {
     const std::int64_t row = row_of(ids, k);
     if (row < ids.rows)
-      std::memcpy(f32(a.y) + k * ids.columns, f32(a.rows) + row * ids.columns,
-                  static_cast<std::size_t>(ids.columns) * sizeof(float));
+      copy_block(1, ids.columns, f32(a.rows) + row * ids.columns, 0, elements(a.y) + k * ids.columns, 0);
   });
   return Status::ok;
 }
@@ -53,7 +53,7 @@ std::size_t workspace_bytes(const Context&, const ExactRowsBackward& a) {
 }
 
 Status run(const Context& context, const ExactRowsBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
   const ExactIds& ids = a.ids;
   Workspace workspace(context.workspace);
@@ -61,18 +61,18 @@ Status run(const Context& context, const ExactRowsBackward& a) {
   for_tokens(context, ids.tokens, [&](std::int64_t k) {
     const std::int64_t row = row_of(ids, k);
     found[k] = static_cast<std::int32_t>(row);
-    float* const to = f32(a.d_chain) + k * ids.columns;
-    const std::size_t bytes = static_cast<std::size_t>(ids.columns) * sizeof(float);
+    Element* const to = elements(a.d_chain) + k * ids.columns;
+    const std::size_t bytes = static_cast<std::size_t>(ids.columns) * sizeof(Element);
     if (row < ids.rows)
       std::memset(to, 0, bytes);
     else
-      std::memcpy(to, f32(a.dy) + k * ids.columns, bytes);
+      std::memcpy(to, elements(a.dy) + k * ids.columns, bytes);
   });
   parallel_for(context, parts, [&](std::int64_t part) {
     for (std::int64_t k = 0; k < ids.tokens; ++k) {
       if (found[k] == ids.rows || found[k] % parts != part) continue;
       float* const sum = f32(a.d_rows) + found[k] * ids.columns;
-      const float* const dy = f32(a.dy) + k * ids.columns;
+      const Element* const dy = elements(a.dy) + k * ids.columns;
       sweep(0, ids.columns,
             [=](std::int64_t j, auto lanes) { store(sum + j, load(sum + j, lanes) + load(dy + j, lanes), lanes); });
     }

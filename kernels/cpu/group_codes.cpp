@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
@@ -24,11 +24,11 @@ void for_groups(const Context& context, const GroupCodes& s, Body body) {
   });
 }
 
-GroupRange range_of(const float* x, std::int64_t count, int bits) {
-  F low = set(x[0]), high = low;
+GroupRange range_of(const Element* x, std::int64_t count, int bits) {
+  F low = set(number(x[0])), high = low;
   sweep(0, count, [&](std::int64_t i, auto lanes) {
     F value = load(x + i, lanes);
-    if constexpr (sizeof(lanes) > 1) value = select(first_lanes(lanes.n), value, set(x[0]));
+    if constexpr (sizeof(lanes) > 1) value = select(first_lanes(lanes.n), value, set(number(x[0])));
     low = min(value, low), high = max(value, high);
   });
   return {-max_lane(negate(low)), max_lane(high), bits};
@@ -51,17 +51,17 @@ void for_pieces(const Context& context, const GroupCodes& s, Body body) {
 }
 
 Status run(const Context& context, const GroupQuantise& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const GroupCodes s = a.shape;
   if (!s.has_ranges()) {
     for_pieces(context, s, [&](std::int64_t first, std::int64_t last) {
       sweep(first, last,
-            [&](std::int64_t i, auto lanes) { store(as<Bf16>(a.codes) + i, load(f32(a.x) + i, lanes), lanes); });
+            [&](std::int64_t i, auto lanes) { store(as<Bf16>(a.codes) + i, load(elements(a.x) + i, lanes), lanes); });
     });
     return Status::ok;
   }
   for_groups(context, s, [&](std::int64_t row, std::int64_t g, std::int64_t first, std::int64_t count) {
-    const float* x = f32(a.x) + row * s.columns + first;
+    const Element* x = elements(a.x) + row * s.columns + first;
     const GroupRange range = range_of(x, count, s.bits);
     std::uint16_t* stored = a.ranges + 2 * (row * s.groups() + g);
     stored[0] = range.least_bits, stored[1] = range.step_bits;
@@ -87,12 +87,12 @@ Status run(const Context& context, const GroupQuantise& a) {
 }
 
 Status run(const Context& context, const GroupRestore& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const GroupCodes s = a.shape;
   if (!s.has_ranges()) {
     for_pieces(context, s, [&](std::int64_t first, std::int64_t last) {
       sweep(first, last,
-            [&](std::int64_t i, auto lanes) { store(f32(a.x) + i, load(as<Bf16>(a.codes) + i, lanes), lanes); });
+            [&](std::int64_t i, auto lanes) { store(elements(a.x) + i, load(as<Bf16>(a.codes) + i, lanes), lanes); });
     });
     return Status::ok;
   }
@@ -109,7 +109,7 @@ Status run(const Context& context, const GroupRestore& a) {
         codes[2 * i + 1] = from[first / 2 + i] >> 4;
       }
     }
-    float* x = f32(a.x) + row * s.columns + first;
+    Element* x = elements(a.x) + row * s.columns + first;
     sweep(0, count,
           [&](std::int64_t i, auto lanes) { store(x + i, fma(to_float(load_bytes(codes + i)), step, least), lanes); });
   });

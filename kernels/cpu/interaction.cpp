@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
@@ -17,8 +17,8 @@ constexpr std::int64_t parts = 64;  // each has room for one transposed example
 std::int64_t padded(std::int64_t vectors) { return tiles_of<std::int64_t>(vectors, F::width) * F::width; }
 
 template <class Args>
-const float* row_of(const Args& a, std::int64_t i, std::int64_t b) {
-  return f32(a.x[i]) + b * a.columns;
+const Element* row_of(const Args& a, std::int64_t i, std::int64_t b) {
+  return elements(a.x[i]) + b * a.columns;
 }
 
 template <class Body>
@@ -33,37 +33,38 @@ void for_rows(const Context& context, std::int64_t rows, Body body) {
 void transpose_row(const InteractionForward& a, std::int64_t b, float* transposed) {
   const std::int64_t ld = padded(a.vectors);
   for (std::int64_t j = 0; j < a.vectors; ++j) {
-    const float* x = row_of(a, j, b);
-    for (std::int64_t k = 0; k < a.columns; ++k) transposed[k * ld + j] = x[k];
+    const Element* x = row_of(a, j, b);
+    for (std::int64_t k = 0; k < a.columns; ++k) transposed[k * ld + j] = number(x[k]);
   }
 }
 
 void multiply_row(const InteractionForward& a, std::int64_t b, const float* transposed) {
   const std::int64_t ld = padded(a.vectors);
-  float* const y = f32(a.y) + b * interaction_columns(a.vectors, a.columns);
-  std::memcpy(y, row_of(a, 0, b), static_cast<std::size_t>(a.columns) * sizeof(float));
+  Element* const y = elements(a.y) + b * interaction_columns(a.vectors, a.columns);
+  std::memcpy(y, row_of(a, 0, b), static_cast<std::size_t>(a.columns) * sizeof(Element));
   for (std::int64_t i = 1; i < a.vectors; ++i) {
-    const float* x = row_of(a, i, b);
-    float* products = y + a.columns + pair_index(i, 0);
+    const Element* x = row_of(a, i, b);
+    Element* products = y + a.columns + pair_index(i, 0);
     sweep(0, i, [&](std::int64_t j, auto lanes) {
       F sum = zero();
-      for (std::int64_t k = 0; k < a.columns; ++k) sum = fma(set(x[k]), load(transposed + k * ld + j, lanes), sum);
+      for (std::int64_t k = 0; k < a.columns; ++k)
+        sum = fma(set(number(x[k])), load(transposed + k * ld + j, lanes), sum);
       store(products + j, sum, lanes);
     });
   }
 }
 
 void backward_row(const InteractionBackward& a, std::int64_t b) {
-  const float* const dy = f32(a.dy) + b * interaction_columns(a.vectors, a.columns);
-  const float* const products = dy + a.columns;
+  const Element* const dy = elements(a.dy) + b * interaction_columns(a.vectors, a.columns);
+  const Element* const products = dy + a.columns;
   for (std::int64_t i = 0; i < a.vectors; ++i) {
-    float* const dx = f32(a.dx[i]) + b * a.columns;
+    Element* const dx = elements(a.dx[i]) + b * a.columns;
     sweep(0, a.columns, [&](std::int64_t k, auto lanes) {
       F sum = i == 0 ? load(dy + k, lanes) : zero();
       for (std::int64_t j = 0; j < i; ++j)
-        sum = fma(set(products[pair_index(i, j)]), load(row_of(a, j, b) + k, lanes), sum);
+        sum = fma(set(number(products[pair_index(i, j)])), load(row_of(a, j, b) + k, lanes), sum);
       for (std::int64_t j = i + 1; j < a.vectors; ++j)
-        sum = fma(set(products[pair_index(j, i)]), load(row_of(a, j, b) + k, lanes), sum);
+        sum = fma(set(number(products[pair_index(j, i)])), load(row_of(a, j, b) + k, lanes), sum);
       store(dx + k, sum, lanes);
     });
   }
@@ -79,7 +80,7 @@ std::size_t forward_workspace(const Context&, const InteractionForward& a) {
 
 template <class Args>
 Status check(const Context& context, const Args& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   return a.vectors >= 1 && a.vectors <= most_vectors ? Status::ok : Status::unsupported_shape;
 }
 

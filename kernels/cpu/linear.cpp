@@ -2,19 +2,16 @@
 // results are summed by groups of rows.
 #include "kernels/linear.h"
 
-#include "kernels/cpu/common/activation.h"
 #include "kernels/cpu/common/few_tokens.h"
 #include "kernels/cpu/common/tile_gemm.h"
+#include "kernels/cpu/common/token_groups.h"
 #include "kernels/cpu/ops.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t group_rows = 64;
 constexpr std::int64_t panel = 128;  // columns
 constexpr std::int64_t page_floats = 1024;
-constexpr std::int64_t largest_groups = 16;
-constexpr std::int64_t small_result = 1 << 17;  // floats; smaller gradients are summed by groups of rows
 
 RowProducts row_products(const LinearForward& a) { return {a.tokens, a.in, a.out, f32(a.x), a.ldx, f32(a.weight)}; }
 
@@ -67,45 +64,6 @@ Status run_forward(const Context& context, const LinearForward& a) {
   return Status::ok;
 }
 
-std::int64_t groups_of(std::int64_t tokens) {
-  return max<std::int64_t>(1, min(largest_groups, tiles_of(tokens, group_rows)));
-}
-
-// total[i] += sum of part[group * count + i] over groups, in group order.
-void add_groups(const Context& context, std::int64_t rows, std::int64_t columns, std::int64_t groups, const float* part,
-                float* total, std::int64_t ld) {
-  parallel_for(context, tiles_of(rows, std::int64_t{32}), [&](std::int64_t tile) {
-    for (std::int64_t i = tile * 32; i < min(tile * 32 + 32, rows); ++i)
-      for (std::int64_t j = 0; j < columns; j += F::width) {
-        const std::int64_t lanes = min<std::int64_t>(F::width, columns - j);
-        F sum = load(part + i * columns + j, lanes);
-        for (std::int64_t g = 1; g < groups; ++g) sum = sum + load(part + (g * rows + i) * columns + j, lanes);
-        store(total + i * ld + j, load(total + i * ld + j, lanes) + sum, lanes);
-      }
-  });
-}
-
-std::size_t backward_workspace(const Context&, const LinearBackward& a) {
-  return static_cast<std::size_t>(groups_of(a.tokens) * a.out) * sizeof(float);
-}
-
-// Overwrites dy with d_pre and adds its column sums to d_bias.
-void backward_rows(const Context& context, const LinearBackward& a) {
-  const std::int64_t groups = groups_of(a.tokens);
-  float* part = a.d_bias ? f32(context.workspace) : nullptr;
-  parallel_for(context, groups, [&](std::int64_t group) {
-    const Range range = part_of(a.tokens, group_rows, groups, group);
-    float* sums = part ? part + group * a.out : nullptr;
-    if (sums) std::memset(sums, 0, static_cast<std::size_t>(a.out) * sizeof(float));
-    float* dy = f32(a.dy) + range.first * a.lddy;
-    const float* pre = a.pre ? f32(a.pre) + range.first * a.lddy : nullptr;
-    with_activation(a.activation, [&](auto act) {
-      start_rows<decltype(act)>({range.last - range.first, a.out}, dy, a.lddy, pre, a.lddy, dy, a.lddy, sums);
-    });
-  });
-  if (part) add_groups(context, 1, a.out, groups, part, f32(a.d_bias), a.out);
-}
-
 Status run_backward(const Context& context, const LinearBackward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
@@ -124,8 +82,6 @@ Status run_backward(const Context& context, const LinearBackward& a) {
                 [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate_dx, f32(a.dx), a.lddx); });
   return Status::ok;
 }
-
-bool by_groups(const Product& a) { return a.in * a.out <= small_result; }
 
 // part = or += x^T g for some rows. If rows start a multiple of 4 KiB apart, they would map to the same cache lines.
 // The columns of x are then copied into contiguous panels.

@@ -3,6 +3,7 @@
 #include "kernels/norm.h"
 
 #include "kernels/cpu/common/dropout_row.h"
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
 
@@ -38,18 +39,18 @@ struct Masks {
 };
 
 // Mean and variance use two passes over a row, because the variance around the mean has no cancellation.
-float mean_of(const float* s, std::int64_t columns) {
+float mean_of(const Element* s, std::int64_t columns) {
   F total = zero();
   sweep(0, columns, [&](std::int64_t i, auto lanes) { total = total + load(s + i, lanes); });
   return sum(total) / static_cast<float>(columns);
 }
 
-F centred(const float* s, std::int64_t i, F mean, All) { return load(s + i) - mean; }
-F centred(const float* s, std::int64_t i, F mean, Some lanes) {
+F centred(const Element* s, std::int64_t i, F mean, All) { return load(s + i) - mean; }
+F centred(const Element* s, std::int64_t i, F mean, Some lanes) {
   return keep(first_lanes(lanes.n), load(s + i, lanes) - mean);
 }
 
-float rstd_of(const float* s, std::int64_t columns, float mean, double epsilon) {
+float rstd_of(const Element* s, std::int64_t columns, float mean, double epsilon) {
   F total = zero();
   sweep(0, columns, [&](std::int64_t i, auto lanes) {
     const F c = centred(s, i, set(mean), lanes);
@@ -59,8 +60,8 @@ float rstd_of(const float* s, std::int64_t columns, float mean, double epsilon) 
 }
 
 // NormForward and NormApply share this code, so their bits are the same.
-void normalise(const float* s, std::int64_t columns, float mean, float rstd, const float* gain, const float* shift,
-               const DropoutRow& dropout, float* y) {
+void normalise(const Element* s, std::int64_t columns, float mean, float rstd, const float* gain, const float* shift,
+               const DropoutRow& dropout, Element* y) {
   const F m = set(mean), r = set(rstd);
   sweep(0, columns, [&](std::int64_t i, auto lanes) {
     const F h = (load(s + i, lanes) - m) * r, g = load(gain + i, lanes);
@@ -69,11 +70,11 @@ void normalise(const float* s, std::int64_t columns, float mean, float rstd, con
 }
 
 // Computes s = residual + dropout(x) and stores it if a.sum is set. Returns a pointer to s.
-const float* sum_row(const NormForward& a, const DropoutRow& dropout, std::int64_t row) {
-  const float* x = in(a.x) + row * a.columns;
+const Element* sum_row(const NormForward& a, const DropoutRow& dropout, std::int64_t row) {
+  const Element* x = elements(a.x) + row * a.columns;
   if (!a.sum || (!a.residual && !dropout.active() && a.sum == a.x)) return x;
-  const float* residual = a.residual ? in(a.residual) + row * a.columns : nullptr;
-  float* s = out(a.sum) + row * a.columns;
+  const Element* residual = a.residual ? elements(a.residual) + row * a.columns : nullptr;
+  Element* s = elements(a.sum) + row * a.columns;
   sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
     const F dropped = dropout(load(x + i, lanes), i);
     store(s + i, residual ? load(residual + i, lanes) + dropped : dropped, lanes);
@@ -84,7 +85,7 @@ const float* sum_row(const NormForward& a, const DropoutRow& dropout, std::int64
 std::size_t forward_workspace(const Context&, const NormForward& a) { return mask_bytes(a.tokens, a.columns); }
 
 Status run(const Context& context, const NormForward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < forward_workspace(context, a)) return Status::workspace_too_small;
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   if (!a.sum && (a.residual || rule.threshold > 0)) return Status::unsupported_shape;
@@ -92,12 +93,12 @@ Status run(const Context& context, const NormForward& a) {
   for_rows(context, a.tokens, [&](std::int64_t row, std::int64_t tile) {
     const DropoutRow dropout(a.dropout, rule, row, a.columns, masks.input(tile));
     const DropoutRow output_dropout(a.output_dropout, output_rule, row, a.columns, masks.output(tile));
-    const float* s = sum_row(a, dropout, row);
+    const Element* s = sum_row(a, dropout, row);
     const float mean = a.kind == NormKind::layer ? mean_of(s, a.columns) : 0.0f;
     const float rstd = rstd_of(s, a.columns, mean, a.epsilon);
     if (a.mean) out(a.mean)[row] = mean;
     out(a.rstd)[row] = rstd;
-    normalise(s, a.columns, mean, rstd, in(a.gain), in(a.shift), output_dropout, out(a.y) + row * a.columns);
+    normalise(s, a.columns, mean, rstd, in(a.gain), in(a.shift), output_dropout, elements(a.y) + row * a.columns);
   });
   return Status::ok;
 }
@@ -105,15 +106,15 @@ Status run(const Context& context, const NormForward& a) {
 std::size_t apply_workspace(const Context&, const NormApply& a) { return mask_bytes(a.tokens, a.columns); }
 
 Status run(const Context& context, const NormApply& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < apply_workspace(context, a)) return Status::workspace_too_small;
   const DropoutRule rule(a.output_dropout);
   const Masks masks{static_cast<std::uint8_t*>(context.workspace), dropout_row_bytes(a.columns)};
   for_rows(context, a.tokens, [&](std::int64_t row, std::int64_t tile) {
     const DropoutRow dropout(a.output_dropout, rule, row, a.columns, masks.output(tile));
     const float mean = a.kind == NormKind::layer ? in(a.mean)[row] : 0.0f;
-    normalise(in(a.sum) + row * a.columns, a.columns, mean, in(a.rstd)[row], in(a.gain), in(a.shift), dropout,
-              out(a.y) + row * a.columns);
+    normalise(elements(a.sum) + row * a.columns, a.columns, mean, in(a.rstd)[row], in(a.gain), in(a.shift), dropout,
+              elements(a.y) + row * a.columns);
   });
   return Status::ok;
 }
@@ -128,7 +129,8 @@ struct BackwardRow {
   const DropoutRow& output_dropout;
   std::int64_t row;
   F mean, rstd;
-  const float *dy, *s, *gain;
+  const Element *dy, *s;
+  const float* gain;
 
   BackwardRow(const NormBackward& args, const DropoutRow& dropout, std::int64_t k)
       : a(args),
@@ -136,8 +138,8 @@ struct BackwardRow {
         row(k),
         mean(set(args.kind == NormKind::layer ? in(args.mean)[k] : 0.0f)),
         rstd(set(in(args.rstd)[k])),
-        dy(in(args.dy) + k * args.columns),
-        s(in(args.sum) + k * args.columns),
+        dy(elements(args.dy) + k * args.columns),
+        s(elements(args.sum) + k * args.columns),
         gain(in(args.gain)) {}
 
   // Also adds the row to its tile's sums for gain and shift.
@@ -158,9 +160,9 @@ struct BackwardRow {
 
   void write(RowMeans mean_of, const DropoutRow& dropout) const {
     const F g_mean = set(mean_of.g), gh_mean = set(mean_of.gh);
-    const float* d_sum_in = a.d_sum_in ? in(a.d_sum_in) + row * a.columns : nullptr;
-    float* d_sum = out(a.d_sum) + row * a.columns;
-    float* dx = a.dx && (a.dx != a.d_sum || dropout.active()) ? out(a.dx) + row * a.columns : nullptr;
+    const Element* d_sum_in = a.d_sum_in ? elements(a.d_sum_in) + row * a.columns : nullptr;
+    Element* d_sum = elements(a.d_sum) + row * a.columns;
+    Element* dx = a.dx && (a.dx != a.d_sum || dropout.active()) ? elements(a.dx) + row * a.columns : nullptr;
     sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
       const F h = (load(s + i, lanes) - mean) * rstd;
       const F g = output_dropout(load(dy + i, lanes), i) * load(gain + i, lanes);
@@ -195,7 +197,7 @@ void add_partials(const Context& context, const NormBackward& a, const float* pa
 }
 
 Status run(const Context& context, const NormBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   float* partial = static_cast<float*>(context.workspace);

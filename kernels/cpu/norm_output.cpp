@@ -1,7 +1,7 @@
 // The input of a norm from its output.
 #include "kernels/norm_output.h"
 
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
@@ -38,7 +38,7 @@ std::int64_t smallest(const float* keys, std::int64_t columns) {
 }
 
 Status run(const Context& context, const NormPick& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < pick_workspace(context, a)) return Status::workspace_too_small;
   float* keys = f32(context.workspace);
   const std::int64_t picked = picked_columns(a.columns);
@@ -49,24 +49,24 @@ Status run(const Context& context, const NormPick& a) {
     if (keys[j] == taken) a.places[next++] = static_cast<std::int32_t>(j);
   for_rows(context, a.tokens, picked, [&](std::int64_t row) {
     for (std::int64_t c = 0; c < picked; ++c)
-      f32(a.values)[row * picked + c] = f32(a.sum)[row * a.columns + a.places[c]];
+      elements(a.values)[row * picked + c] = elements(a.sum)[row * a.columns + a.places[c]];
   });
   return Status::ok;
 }
 
 Status run(const Context& context, const NormRestore& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const std::int64_t picked = picked_columns(a.columns);
   for_rows(context, a.tokens, a.columns, [&](std::int64_t row) {
     const F rstd = set(f32(a.rstd)[row]), mean = set(a.mean ? f32(a.mean)[row] : 0.0f);
-    const float* y = f32(a.y) + row * a.columns;
-    float* s = f32(a.sum) + row * a.columns;
+    const Element* y = elements(a.y) + row * a.columns;
+    Element* s = elements(a.sum) + row * a.columns;
     sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
       F centred = load(y + i, lanes);
       if (a.shift) centred = centred - load(f32(a.shift) + i, lanes);
       store(s + i, centred / (load(f32(a.gain) + i, lanes) * rstd) + mean, lanes);
     });
-    for (std::int64_t c = 0; c < picked; ++c) s[a.places[c]] = f32(a.values)[row * picked + c];
+    for (std::int64_t c = 0; c < picked; ++c) s[a.places[c]] = elements(a.values)[row * picked + c];
   });
   return Status::ok;
 }

@@ -1,7 +1,7 @@
 // Rotary position embedding.
 #include "kernels/rotary.h"
 
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t table_rows = 16, tile_elements = 16384;
 
 Status run(const Context& context, const RotaryTable& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const std::int64_t half = a.head_size / 2;
   float *cosines = f32(a.cosines), *sines = f32(a.sines);
   parallel_for(context, tiles_of(a.positions, table_rows), [&](std::int64_t tile) {
@@ -33,7 +33,7 @@ Status run(const Context& context, const RotaryTable& a) {
 }
 
 // Rotates one head: x and y have 2 * half elements.
-void rotate(std::int64_t half, const float* cosines, const float* sines, bool inverse, const float* x, float* y) {
+void rotate(std::int64_t half, const float* cosines, const float* sines, bool inverse, const Element* x, Element* y) {
   const F sign = set(inverse ? -1.0f : 1.0f);
   sweep(0, half, [=](std::int64_t i, auto lanes) {
     const F cosine = load(cosines + i, lanes), sine = sign * load(sines + i, lanes);
@@ -44,7 +44,7 @@ void rotate(std::int64_t half, const float* cosines, const float* sines, bool in
 }
 
 Status run(const Context& context, const Rotary& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const std::int64_t half = a.head_size / 2, width = a.heads * a.head_size,
                      rows = max<std::int64_t>(1, tile_elements / width);
   parallel_for(context, tiles_of(a.tokens, rows), [&](std::int64_t tile) {
@@ -52,7 +52,7 @@ Status run(const Context& context, const Rotary& a) {
       const std::int64_t at = a.positions[k] * half;
       for (std::int64_t h = 0; h < a.heads; ++h) {
         const std::int64_t head = a.head_at(k * a.heads + h);
-        rotate(half, f32(a.cosines) + at, f32(a.sines) + at, a.inverse, f32(a.x) + head, f32(a.y) + head);
+        rotate(half, f32(a.cosines) + at, f32(a.sines) + at, a.inverse, elements(a.x) + head, elements(a.y) + head);
       }
     }
   });

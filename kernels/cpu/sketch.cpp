@@ -1,8 +1,7 @@
 // Random projections, by groups of rows.
 #include "kernels/sketch.h"
 
-#include "kernels/cpu/common/isa.h"
-#include "kernels/cpu/common/workspace.h"
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
 
@@ -16,7 +15,7 @@ std::size_t workspace(const Context&, const DrawSketch& a) {
 }
 
 Status run(const Context& context, const DrawSketch& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const SketchRule rule(a);
   const std::int64_t n = a.sketch.inputs, r = a.sketch.rank, down = a.transposed ? 1 : r, across = a.transposed ? n : 1;
   const bool orthonormal = a.sketch.kind == SketchKind::orthonormal;
@@ -34,8 +33,8 @@ Status run(const Context& context, const DrawSketch& a) {
         for (std::int64_t i = 0; !orthonormal && i < count; i += 4) rule.four(row, (first + i) / 4, drawn + i);
         for (std::int64_t i = 0; orthonormal && i < count; ++i)
           drawn[i] = rule.entry(row, frequencies[first + i], signs[row - begin]);
-        float* to = static_cast<float*>(a.p) + row * down + first * across;
-        for (std::int64_t i = 0; i < count; ++i) to[i * across] = drawn[i];
+        Element* to = elements(a.p) + row * down + first * across;
+        for (std::int64_t i = 0; i < count; ++i) set_number(to[i * across], drawn[i]);
       }
   });
   return Status::ok;

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
@@ -40,10 +40,10 @@ std::int64_t lanes_in(All) { return F::width; }
 std::int64_t lanes_in(Some lanes) { return lanes.n; }
 
 Status run(const Context& context, const SlopeEncode& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const F first = set(a.table.cut[0]), second = set(a.table.cut[1]), third = set(a.table.cut[2]);
   for_rows(context, a.rows, a.columns, [&](std::int64_t row) {
-    const float* x = f32(a.x) + row * a.columns;
+    const Element* x = elements(a.x) + row * a.columns;
     std::uint8_t* codes = a.codes + row * slope_row_bytes(a.columns);
     sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
       const F value = load(x + i, lanes);
@@ -58,13 +58,13 @@ Status run(const Context& context, const SlopeEncode& a) {
 }
 
 Status run(const Context& context, const SlopeApply& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   const float* slope = a.table.slope;
   const F slopes[4] = {set(slope[0]), set(slope[1]), set(slope[2]), set(slope[3])};
   const I one = set(std::int32_t{1}), two = set(std::int32_t{2}), three = set(std::int32_t{3});
   for_rows(context, a.rows, a.columns, [&](std::int64_t row) {
-    const float* dy = f32(a.dy) + row * a.columns;
-    float* dx = f32(a.dx) + row * a.columns;
+    const Element* dy = elements(a.dy) + row * a.columns;
+    Element* dx = elements(a.dx) + row * a.columns;
     const std::uint8_t* codes = a.codes + row * slope_row_bytes(a.columns);
     sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
       alignas(16) std::uint8_t bytes[F::width] = {};

@@ -7,6 +7,7 @@
 
 #include <initializer_list>
 
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/gemm.h"
 #include "kernels/cpu/common/transpose.h"
 #include "kernels/cpu/common/workspace.h"
@@ -98,9 +99,9 @@ void contract(const Factor& h, const FactorMemory& memory, int last) {
   }
 }
 
-void zero_rows(std::int64_t rows, std::int64_t columns, float* out, std::int64_t ld) {
+void zero_rows(std::int64_t rows, std::int64_t columns, Element* out, std::int64_t ld) {
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) out[i * ld + j] = 0;
+    for (std::int64_t j = 0; j < columns; ++j) out[i * ld + j] = {};
 }
 
 // Calls body(row of the chain, row of A) for each row of A.
@@ -127,14 +128,14 @@ void for_stored_columns(const TtMatrix& t, Body body) {
 
 void write_right(const TtMatrix& t, const float* stored) {
   const std::int64_t rank = t.ranks[t.d], columns = columns_of(t), kept = stored_columns_of(t);
-  float* right = f32(t.right);
+  Element* right = elements(t.right);
   zero_rows(padded_rank(rank) - rank, columns, right + rank * columns, columns);
   if (!t.gauge) return copy_block(rank, columns, stored, columns, right, columns);
   for_stored_columns(t, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
     copy_block(rank, count, stored + from, kept, right + to, columns);
   });
   for (std::int64_t r = 0; r < rank; ++r)
-    for (std::int64_t i = 0; i < rank; ++i) right[i * columns + t.gauge[r]] = i == r ? 1 : 0;
+    for (std::int64_t i = 0; i < rank; ++i) set_number(right[i * columns + t.gauge[r]], i == r ? 1 : 0);
 }
 
 void merge_factor(const Factor& h, Workspace workspace) {
@@ -143,7 +144,7 @@ void merge_factor(const Factor& h, Workspace workspace) {
   if (h.is_right) return write_right(h.t, memory.partial[h.d]);
   const std::int64_t rank = h.t.ranks[h.t.d], padding = padded_rank(rank) - rank;
   for_left_rows(h.t, [&](std::int64_t p, std::int64_t row) {
-    float* to = f32(h.t.left) + row * h.t.ld_left;
+    Element* to = elements(h.t.left) + row * h.t.ld_left;
     copy_block(1, rank, memory.partial[h.d] + p * rank, 0, to, 0);
     zero_rows(1, padding, to + rank, 0);
   });
@@ -228,7 +229,7 @@ void for_each_factor(const Context& context, const TtMatrix* matrices, int count
 }
 
 Status run_merge(const Context& context, const TtMerge& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < merge_workspace(context, a)) return Status::workspace_too_small;
   for_each_factor(context, a.matrices, a.count, false,
                   [](const Factor& h, Workspace workspace) { merge_factor(h, workspace); });
@@ -236,7 +237,7 @@ Status run_merge(const Context& context, const TtMerge& a) {
 }
 
 Status run_merge_backward(const Context& context, const TtMergeBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < merge_backward_workspace(context, a)) return Status::workspace_too_small;
   for_each_factor(context, a.matrices, a.count, true,
                   [](const Factor& h, Workspace workspace) { merge_factor_backward(h, workspace); });

@@ -6,20 +6,14 @@
 #include "kernels/cpu/common/activation.h"
 #include "kernels/cpu/common/gemm.h"
 #include "kernels/cpu/common/transpose.h"
-#include "kernels/cpu/common/workspace.h"
+#include "kernels/cpu/common/tt_panels.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/host/thread_pool.h"
 #include "kernels/linear.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t panel = 128;     // columns
-constexpr std::int64_t tile_rows = 64;  // rows of a tile of the backward, and of the forward if there are many tokens
 constexpr std::int64_t packed_from = 512;  // tokens from which packing the right factor into panels pays off
-constexpr std::int64_t largest_groups = 16;
-// Limit for all partial sums together, in floats, unless two groups alone need more.
-constexpr std::int64_t partial_floats = 4 << 20;
 
 std::int64_t forward_rows(std::int64_t tokens) { return tokens >= 1024 ? tile_rows : tokens >= 256 ? 32 : 16; }
 
@@ -74,18 +68,6 @@ void forward_tile(const TtLinearForward& a, const ForwardMemory& memory, std::in
                     [&](auto act) { forward_output<decltype(act)>(a, a.output[i], memory.right[i], row, rows); });
 }
 
-// Calls visit(output, panel) for every panel of every output, in parallel.
-template <class Visit>
-void for_each_panel(const Context& context, const TtOutput* output, int outputs, Visit visit) {
-  std::int64_t panels = 0;
-  for (int i = 0; i < outputs; ++i) panels += tiles_of(output[i].out, panel);
-  parallel_for(context, panels, [&](std::int64_t p) {
-    int i = 0;
-    for (; p >= tiles_of(output[i].out, panel); ++i) p -= tiles_of(output[i].out, panel);
-    visit(i, p);
-  });
-}
-
 Status run_forward(const Context& context, const TtLinearForward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < forward_workspace(context, a)) return Status::workspace_too_small;
@@ -101,42 +83,26 @@ Status run_forward(const Context& context, const TtLinearForward& a) {
   return Status::ok;
 }
 
-// Memory of the backward: row tiles form groups. Each group has its own partial sums, which are added in group order at
-// the end.
 struct BackwardMemory {
   std::int64_t groups = 1;
   float* left = nullptr;                      // A^T in panels of its columns
   float* right_transposed[max_outputs] = {};  // [N, R]
   float* right[max_outputs] = {};             // panels, to recompute pre
-  float* d_right[max_outputs] = {};           // per group: panels of [R, columns]
-  float* d_bias[max_outputs] = {};            // per group: [N]
+  PartialSums sums[max_outputs];
 };
-
-std::int64_t backward_groups(const TtLinearBackward& a) {
-  std::int64_t partial = 1;
-  for (int i = 0; i < a.outputs; ++i) partial += (a.output[i].rank + 1) * a.output[i].out;
-  const std::int64_t affordable = max<std::int64_t>(2, partial_floats / partial);
-  return max<std::int64_t>(1, min(tiles_of(a.tokens, tile_rows), min(largest_groups, affordable)));
-}
 
 BackwardMemory backward_memory(const TtLinearBackward& a, Workspace& workspace) {
   BackwardMemory memory;
-  memory.groups = backward_groups(a);
+  memory.groups = groups_of(a);
   memory.left = workspace.floats(a.in * a.width);
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
     memory.right_transposed[i] = workspace.floats(o.rank * o.out);
     if (a.activation != Activation::none) memory.right[i] = workspace.floats(o.rank * o.out);
-    memory.d_right[i] = workspace.floats(memory.groups * o.rank * o.out);
-    memory.d_bias[i] = workspace.floats(memory.groups * o.out);
+    memory.sums[i].take(workspace, memory.groups, o);
   }
   return memory;
 }
-// d_A, computed after everything else.
-Product left_gradient(const TtLinearBackward& a) {
-  return {a.tokens, a.in, a.width, a.x, a.ldx, a.u1, a.width, a.d_left, a.width};
-}
-
 std::size_t backward_workspace(const Context& context, const TtLinearBackward& a) {
   Workspace counter(nullptr);
   backward_memory(a, counter);
@@ -169,8 +135,8 @@ void backward_output(const TtLinearBackward& a, int i, const BackwardMemory& mem
   const TtOutput& o = a.output[i];
   const float* t1 = f32(a.t1) + row * a.width + o.offset;
   float* u1 = f32(a.u1) + row * a.width + o.offset;
-  float* d_bias = memory.d_bias[i] + group * o.out;
-  float* d_right = memory.d_right[i] + group * o.rank * o.out;
+  float* d_bias = memory.sums[i].d_bias + group * o.out;
+  float* d_right = memory.sums[i].d_right + group * o.rank * o.out;
   for (std::int64_t j = 0; j < o.out; j += panel) {
     const std::int64_t columns = min(panel, o.out - j);
     const float* pre = o.pre ? f32(o.pre) + row * o.ldy + j : again;
@@ -218,23 +184,6 @@ void replace_input(const Context& context, const TtLinearBackward& a, const Back
   });
 }
 
-// Computes d_right and d_bias of one panel: the partial sums of all groups, added in group order.
-void reduce_panel(const TtOutput& o, const BackwardMemory& memory, int i, std::int64_t p) {
-  const std::int64_t j = p * panel, columns = min(panel, o.out - j);
-  for (std::int64_t r = 0; r <= o.rank; ++r) {
-    float* total = r < o.rank ? f32(o.d_right) + r * o.out + j : o.d_bias ? f32(o.d_bias) + j : nullptr;
-    if (!total) continue;
-    const float* part = r < o.rank ? memory.d_right[i] + j * o.rank + r * columns : memory.d_bias[i] + j;
-    const std::int64_t stride = r < o.rank ? o.rank * o.out : o.out;
-    for (std::int64_t c = 0; c < columns; c += F::width) {
-      const std::int64_t lanes = min<std::int64_t>(F::width, columns - c);
-      F sum = load(part + c, lanes);
-      for (std::int64_t g = 1; g < memory.groups; ++g) sum = sum + load(part + g * stride + c, lanes);
-      store(total + c, load(total + c, lanes) + sum, lanes);
-    }
-  }
-}
-
 Status run_backward(const Context& context, const TtLinearBackward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
@@ -248,7 +197,7 @@ Status run_backward(const Context& context, const TtLinearBackward& a) {
     for (std::int64_t row = range.first; row < range.last; row += tile_rows)
       backward_tile(a, memory, group, row == range.first, row, min(tile_rows, range.last - row));
   });
-  for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { reduce_panel(a.output[i], memory, i, p); });
+  for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { memory.sums[i].reduce(a.output[i], p); });
   if (!a.x) return Status::ok;
   const Status status = run_product(context, left_gradient(a));
   if (status == Status::ok && a.dx == a.x) replace_input(context, a, memory);

@@ -32,7 +32,7 @@ struct RowShape {
 
 // Writes a row's block to all positions with its id.
 struct ToPositions {
-  float* y;
+  Element* y;
   const std::int32_t* positions;
   std::int64_t count, columns, ld;
   bool accumulate;
@@ -43,7 +43,7 @@ struct ToPositions {
   template <class Lanes>
   void finish(std::int64_t i, std::int64_t j, F value, Lanes lanes) const {
     for (std::int64_t p = 0; p < count; ++p) {
-      float* at = y + positions[p] * columns + i * ld + j;
+      Element* at = y + positions[p] * columns + i * ld + j;
       store(at, accumulate ? load(at, lanes) + value : value, lanes);
     }
   }
@@ -51,8 +51,7 @@ struct ToPositions {
 
 template <class Result>
 void row_product(const TtmTable& t, const RowShape& s, std::int64_t id, const Result& result) {
-  const OneBlock factors{f32(static_cast<const void*>(t.left)) + s.left_at(id),
-                         f32(static_cast<const void*>(t.right)) + s.right_at(id)};
+  const OneBlock<Element> factors{elements(t.left) + s.left_at(id), elements(t.right) + s.right_at(id)};
   block_product({s.left, s.right, s.rank, s.rank, 1, s.right}, factors, result);
 }
 
@@ -82,13 +81,13 @@ void forward_look_ups(const Context& context, const TtmForward& a, const RowShap
       const std::int32_t id = a.bags.id[runs.order[begin]];
       for (end = begin + 1; end < last && a.bags.id[runs.order[end]] == id;) ++end;
       row_product(*a.table, s, id,
-                  ToPositions{f32(a.y), runs.order + begin, end - begin, s.columns, s.right, a.accumulate});
+                  ToPositions{elements(a.y), runs.order + begin, end - begin, s.columns, s.right, a.accumulate});
     }
   });
 }
 
 void sum_bag(const TtmForward& a, const RowShape& s, const ForwardMemory& memory, std::int64_t bag) {
-  float* y = f32(a.y) + bag * s.columns;
+  Element* y = elements(a.y) + bag * s.columns;
   sweep(0, s.columns, [&](std::int64_t j, auto lanes) {
     F total = a.accumulate ? load(y + j, lanes) : zero();
     for (std::int64_t i = a.bags.offsets[bag]; i < a.bags.offsets[bag + 1]; ++i) {
@@ -112,7 +111,7 @@ void forward_bags(const Context& context, const TtmForward& a, const RowShape& s
 }
 
 Status run(const Context& context, const TtmForward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < forward_workspace(context, a)) return Status::workspace_too_small;
   const RowShape s(*a.table);
   if (!ids_in_range(a.bags, s.rows)) return Status::unsupported_shape;
@@ -127,11 +126,14 @@ Status run(const Context& context, const TtmForward& a) {
 
 // ---- backward
 
+// Every run has a row of sums. Else runs of one position use its gradient as it is.
+bool folds_all(const TtmBackward& a) { return a.bags.weights || !__is_same(Element, float); }
+
 struct BackwardMemory {
   Workspace workspace;
   IdRuns runs;
   std::int32_t* bag;          // of each position
-  std::int32_t* fold;         // of each run: its row of `folded`; -1: a one position without weight
+  std::int32_t* fold;         // of each run: its row of `folded`; -1: one position, float and without weight
   std::int32_t* left_start;   // group l of runs with the same left row: left_start[l] .. left_start[l + 1] - 1
   std::int32_t* by_right;     // runs sorted by their right row
   std::int32_t* right_start;  // groups of by_right
@@ -143,7 +145,7 @@ struct BackwardMemory {
     bag = workspace.ints(ids), fold = workspace.ints(ids), left_start = workspace.ints(ids + 1),
     by_right = workspace.ints(ids);
     right_start = workspace.ints(ids + 1), right_group = workspace.ints(ids);
-    folded = workspace.floats((a.bags.weights ? ids : ids / 2) * s.columns);
+    folded = workspace.floats((folds_all(a) ? ids : ids / 2) * s.columns);
     right_transposed = workspace.floats(min(ids, s.right_rows) * s.rank * s.right);
   }
 };
@@ -179,10 +181,13 @@ class Backward {
   std::int64_t id(std::int64_t run) const { return m_.runs.id(a_.bags, run); }
   std::int64_t right_row(std::int64_t run) const { return id(run) % s_.right_rows; }
   std::int64_t left_row(std::int64_t run) const { return id(run) / s_.right_rows; }
-  const float* dy_of(std::int64_t sorted) const { return f32(a_.dy) + m_.bag[m_.runs.order[sorted]] * s_.columns; }
+  const Element* dy_of(std::int64_t sorted) const {
+    return elements(a_.dy) + m_.bag[m_.runs.order[sorted]] * s_.columns;
+  }
   // The summed gradient of a run's row.
   const float* gradient(std::int64_t run) const {
-    return m_.fold[run] < 0 ? dy_of(m_.runs.start[run]) : m_.folded + m_.fold[run] * s_.columns;
+    if (m_.fold[run] >= 0) return m_.folded + m_.fold[run] * s_.columns;
+    return f32(static_cast<const void*>(dy_of(m_.runs.start[run])));
   }
 
   void sort() {
@@ -191,7 +196,7 @@ class Backward {
     const std::int64_t runs = m_.runs.count;
     std::int32_t folds = 0;
     for (std::int64_t r = 0; r < runs; ++r)
-      m_.fold[r] = a_.bags.weights || m_.runs.start[r + 1] - m_.runs.start[r] > 1 ? folds++ : -1;
+      m_.fold[r] = folds_all(a_) || m_.runs.start[r + 1] - m_.runs.start[r] > 1 ? folds++ : -1;
     left_groups_ = group(runs, m_.left_start, [&](std::int64_t r) { return left_row(r); });
     stable_order(runs, s_.right_rows, m_.by_right, m_.runs.spare, [&](std::int32_t r) { return right_row(r); });
     right_groups_ = group(runs, m_.right_start, [&](std::int64_t i) { return right_row(m_.by_right[i]); });
@@ -212,7 +217,7 @@ class Backward {
   void fold_run(std::int64_t run, std::int64_t begin, std::int64_t end) {
     float* sum = m_.folded + m_.fold[run] * s_.columns;
     for (std::int64_t i = m_.runs.start[run]; i < m_.runs.start[run + 1]; ++i) {
-      const float* dy = dy_of(i);
+      const Element* dy = dy_of(i);
       const bool start = i == m_.runs.start[run];
       const F weight = set(a_.bags.weights ? a_.bags.weights[m_.runs.order[i]] : 1.0F);
       sweep(begin, end, [=](std::int64_t j, auto lanes) {
@@ -223,8 +228,7 @@ class Backward {
   }
 
   void transpose_right(std::int64_t g) {
-    const float* right =
-        f32(static_cast<const void*>(a_.table->right)) + s_.right_at(id(m_.by_right[m_.right_start[g]]));
+    const Element* right = elements(a_.table->right) + s_.right_at(id(m_.by_right[m_.right_start[g]]));
     transpose(s_.rank, s_.right, right, s_.right, m_.right_transposed + g * s_.rank * s_.right, s_.rank);
   }
 
@@ -251,8 +255,8 @@ class Backward {
       const std::int32_t* runs;
       std::int64_t size;
       std::int64_t count() const { return size; }
-      const float* a(std::int64_t i) const {
-        return f32(static_cast<const void*>(owner.a_.table->left)) + owner.s_.left_at(owner.id(runs[i]));
+      const Element* a(std::int64_t i) const {
+        return elements(owner.a_.table->left) + owner.s_.left_at(owner.id(runs[i]));
       }
       const float* b(std::int64_t i) const { return owner.gradient(runs[i]); }
     };
@@ -269,7 +273,7 @@ class Backward {
 };
 
 Status run(const Context& context, const TtmBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
   if (!ids_in_range(a.bags, RowShape(*a.table).rows)) return Status::unsupported_shape;
   Backward(context, a).run();

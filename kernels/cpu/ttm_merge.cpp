@@ -35,14 +35,15 @@ Factor right_factor(const TtmTable& t) { return {t, t.cut, t.d}; }
 struct Memory {
   float* core[max_cores];        // F~_k
   float* transposed[max_cores];  // backward: [m n r', a]
-  float* partial[max_cores];     // P_k; the last one is the factor itself
+  float* partial[max_cores];     // P_k; the last one is the factor itself if that is float
   float* d_core[max_cores];      // backward
   float* d_partial[max_cores];   // backward; the last one is the gradient of the factor
 
   Memory(Workspace& workspace, const Factor& h, bool backward) {
     for (int k = h.first; k < h.last; ++k) {
       core[k] = workspace.floats(h.core(k));
-      partial[k] = k + 1 < h.last ? workspace.floats(h.partial(k)) : nullptr;
+      const bool inside = k + 1 < h.last || (!backward && !__is_same(Element, float));
+      partial[k] = inside ? workspace.floats(h.partial(k)) : nullptr;
       if (!backward) continue;
       transposed[k] = workspace.floats(h.core(k));
       d_core[k] = workspace.floats(h.core(k));
@@ -94,7 +95,7 @@ void multiply(const Context& context, const Factor& h, const Memory& memory, int
                        blocks = h.rows(k);
     parallel_for(context, tiles_of(blocks, blocks_of_tile), [&](std::int64_t tile) {
       for (std::int64_t b = tile * blocks_of_tile; b < min(blocks, (tile + 1) * blocks_of_tile); ++b) {
-        const OneBlock factors{memory.partial[k - 1] + b / m * c * a, memory.core[k] + b % m * tail};
+        const OneBlock<float> factors{memory.partial[k - 1] + b / m * c * a, memory.core[k] + b % m * tail};
         block_product({c, tail, a, a, 1, m * tail}, factors,
                       BlockResult{memory.partial[k] + b * c * tail, tail, false});
       }
@@ -102,10 +103,12 @@ void multiply(const Context& context, const Factor& h, const Memory& memory, int
   }
 }
 
-void merge_factor(const Context& context, const Factor& h, Memory memory, float* factor) {
-  memory.partial[h.last - 1] = factor;
+void merge_factor(const Context& context, const Factor& h, Memory memory, void* factor) {
+  float*& merged = memory.partial[h.last - 1];
+  if (__is_same(Element, float)) merged = f32(factor);
   mask_cores(context, h, memory);
   multiply(context, h, memory, h.last);
+  if (!__is_same(Element, float)) copy_block(1, h.partial(h.last - 1), merged, 0, elements(factor), 0);
 }
 
 std::size_t merge_workspace(const Context&, const TtmMerge& a) {
@@ -116,16 +119,16 @@ std::size_t merge_workspace(const Context&, const TtmMerge& a) {
 }
 
 Status run(const Context& context, const TtmMerge& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < merge_workspace(context, a)) return Status::workspace_too_small;
   const TtmTable& t = *a.table;
   Workspace workspace(context.workspace);
   const Memory left(workspace, left_factor(t), false), right(workspace, right_factor(t), false);
-  merge_factor(context, left_factor(t), left, f32(t.left));
+  merge_factor(context, left_factor(t), left, t.left);
   if (t.cut < t.d)
-    merge_factor(context, right_factor(t), right, f32(t.right));
+    merge_factor(context, right_factor(t), right, t.right);
   else
-    *f32(t.right) = 1;
+    set_number(*elements(t.right), 1);
   return Status::ok;
 }
 
@@ -187,7 +190,7 @@ std::size_t backward_workspace(const Context&, const TtmMergeBackward& a) {
 }
 
 Status run(const Context& context, const TtmMergeBackward& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.dtype != element_type) return Status::unsupported_dtype;
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
   const TtmTable& t = *a.table;
   Workspace workspace(context.workspace);

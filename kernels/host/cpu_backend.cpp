@@ -26,6 +26,10 @@ namespace cpu_v4 {
 const Backend& table();
 double multiply_adds(std::int64_t rounds);
 }  // namespace cpu_v4
+namespace cpu_v4bf16 {
+const Backend& table();
+double multiply_adds(std::int64_t rounds);
+}  // namespace cpu_v4bf16
 
 namespace {
 
@@ -55,10 +59,10 @@ struct Isa {
   const char* blas_core;
 };
 
-// Best first. v4bf16 runs the kernels of v4: its bf16 instructions are used in OpenBLAS alone.
+// Best first. v4bf16 runs the kernels of v4, and for bf16 calls those of kernels/cpu/bf16.
 const Isa isas[] = {
     {"v4bf16", [] { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); },
-     cpu_v4::table, cpu_v4::multiply_adds, LIBXSMM_X86_AVX512_CORE, "Cooperlake"},
+     cpu_v4bf16::table, cpu_v4::multiply_adds, LIBXSMM_X86_AVX512_CORE, "Cooperlake"},
     {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, cpu_v4::multiply_adds,
      LIBXSMM_X86_AVX512_CORE, "SkylakeX"},
     {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, cpu_v3::multiply_adds,
@@ -125,7 +129,8 @@ bool cpu_supports(const char* isa) {
   return false;
 }
 
-double run_multiply_adds(const char* isa, std::int64_t rounds) {
+double run_multiply_adds(const char* isa, DType dtype, std::int64_t rounds) {
+  if (dtype == DType::bf16) return std::strcmp(isa, "v4bf16") == 0 ? cpu_v4bf16::multiply_adds(rounds) : 0;
   for (const Isa& known : isas)
     if (std::strcmp(known.name, isa) == 0) return known.multiply_adds(rounds);
   return 0;

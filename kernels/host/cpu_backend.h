@@ -1,7 +1,7 @@
 // Libraries and instruction sets of the CPU backend, for `--version` and the headers of benchmark tables.
 #pragma once
 
-#include <cstdint>
+#include "kernels/types.h"
 
 namespace comera::kernels {
 
@@ -20,9 +20,9 @@ inline constexpr const char* cpu_isas[] = {"v4bf16", "v4", "v3"};
 // Returns true if this machine supports the instruction set of that name.
 bool cpu_supports(const char* isa);
 
-// Runs fused multiply-adds of floats in independent register chains with the given instruction set, which the machine
-// must support. Returns the number of FLOPs: one multiplication and one addition per lane. Returns 0 for an unknown
-// name.
-double run_multiply_adds(const char* isa, std::int64_t rounds);
+// Runs fused multiply-adds of numbers of type f32 or bf16 in independent register chains with the given instruction
+// set, which the machine must support. Returns the number of FLOPs: one multiplication and one addition per number.
+// Returns 0 for an unknown name, and for a type that the set lacks.
+double run_multiply_adds(const char* isa, DType dtype, std::int64_t rounds);
 
 }  // namespace comera::kernels

@@ -12,15 +12,16 @@ namespace {
 
 struct Precision {
   const char* name;
-  int least;  // compute capability of a GPU, 10 * major + minor; 0: the host supports it too
+  int least;        // compute capability of a GPU, 10 * major + minor
+  const char* isa;  // instruction set of the CPU backend; "": every host backend has it; null: none
   DType dtype;
   bool tf32, fp8;
 };
 
-constexpr Precision all[] = {{"fp32", 0, DType::f32, false, false},
-                             {"tf32", 80, DType::f32, true, false},
-                             {"bf16", 80, DType::bf16, false, false},
-                             {"fp8", 89, DType::bf16, false, true}};
+constexpr Precision all[] = {{"fp32", 0, "", DType::f32, false, false},
+                             {"tf32", 80, nullptr, DType::f32, true, false},
+                             {"bf16", 80, "v4bf16", DType::bf16, false, false},
+                             {"fp8", 89, nullptr, DType::bf16, false, true}};
 
 const Precision& precision_named(const std::string& name) {
   const auto* const found =
@@ -42,11 +43,19 @@ std::vector<std::string> precisions() {
   return names;
 }
 
+bool cpu_computes(const std::string& precision, const std::string& isa) {
+  const char* needed = precision_named(precision).isa;
+  return needed && (*needed == '\0' || isa == needed);
+}
+
 void set_precision(Machine& machine, const std::string& name, const kernels::CudaDevice* gpu) {
   const Precision& found = precision_named(name);
-  if (found.least > 0 && !gpu)
-    fail_input("[device] --dtype {} needs a GPU: --device {} computes in fp32; add --device cuda, or leave out --dtype",
-               name, machine.backend->name);
+  const kernels::Backend& backend = *machine.backend;
+  if (!gpu && !cpu_computes(name, backend.variant))
+    fail_input(
+        "[device] --dtype {} needs a GPU{}: --device {} computes in fp32{}; add --device cuda, or leave out --dtype",
+        name, found.isa ? fmt::format(" or the CPU's instruction set {} (AVX512-BF16)", found.isa) : "", backend.name,
+        *backend.variant == '\0' ? "" : fmt::format(" with {}", backend.variant));
   if (gpu && 10 * gpu->major + gpu->minor < found.least)
     fail_input(
         "[device] --dtype {}: {} of compute capability {}.{} lacks it, GPUs of {}.{} or newer have it; use another "

@@ -1,6 +1,6 @@
 // The number formats of a run (--dtype). fp32: everything in float. tf32: the same, with factors of products rounded to
-// 10 mantissa bits. bf16: activations, their gradients and the weights that products read in bf16; parameters, their
-// gradients, moments, statistics and sums in float. fp8: the same as bf16, with the factors of the tall products of TT
+// 10 mantissa bits. bf16 (GPUs, and the CPU's instruction set v4bf16): activations, their gradients and the weights that
+// products read in bf16; parameters, their gradients, moments, statistics and sums in float. fp8: the same as bf16, with the factors of the tall products of TT
 // layers in eight bits (kernels/cuda/common/fp8.h).
 #pragma once
 
@@ -13,6 +13,9 @@
 namespace comera::plan {
 
 std::vector<std::string> precisions();  // names of all precisions
+
+// Whether the CPU backend computes in this precision with this instruction set.
+bool cpu_computes(const std::string& precision, const std::string& isa);
 
 // Configures the machine for this precision. Throws InputError in one sentence if it is not supported. `gpu`: the GPU
 // of the machine's backend; null: the host.

@@ -1,9 +1,9 @@
-// Attention in bf16 against the reference. The table of cases (attention_test.cpp) runs the CUDA kernels in f32. Here
-// they read and write bf16, on the emulator and on the GPU if there is one, and use tensor cores for the shapes that
+// Attention in bf16 against the reference, on the CUDA emulator, on the GPU if there is one, and on the CPU if it has
+// bf16 kernels. The table of cases (attention_test.cpp) runs f32. The CUDA kernels use tensor cores for the shapes that
 // allow it.
 //
-// Let P be the probabilities times the dropout factors. The tensor cores multiply factors that are rounded to bf16,
-// with a relative error of at most u = 2^-8 (8 bits of significand, to nearest). Their result is rounded once more when
+// Let P be the probabilities times the dropout factors. The products have factors that are rounded to bf16, with a
+// relative error of at most u = 2^-8 (8 bits of significand, to nearest). Their result is rounded once more when
 // it is stored. All else is f32, for which Tracked derives the bound e. So to first order
 //   |out - exact| <= e + u sum_j |P_j v_j| + u |exact|
 // and with dS = P (dP - delta), the other rounded factor, likewise
@@ -18,7 +18,7 @@
 #include "kernels/cuda/attention/attention_tensor_forward.h"
 #include "kernels/reference/attention.h"
 #include "tests/kernels/harness/bounds.h"
-#include "tests/kernels/harness/cuda_call.h"
+#include "tests/kernels/harness/call.h"
 #include "tests/kernels/harness/harness.h"
 
 namespace comera::kernels::cuda {
@@ -309,7 +309,7 @@ class OnDevice {
     const Rows<std::uint8_t> workspace(column_, 1, static_cast<std::int64_t>(context.workspace_bytes), 0);
     context.workspace = workspace.data();
     REQUIRE(op.run(context, a) == Status::ok);
-    REQUIRE(column_.backend->device.wait(context) == Status::ok);
+    REQUIRE(wait_for(*column_.backend, context) == Status::ok);
     workspace.read();
   }
 
@@ -363,7 +363,7 @@ void check(const Shape& s) {
   const Problem p(s);
   const Wanted wanted(p);
   for (const Column& column : test::columns()) {
-    if (!column.on_device()) continue;
+    if (!column.has_bf16()) continue;
     INFO(column.name << " B=" << s.batch << " Tq=" << s.queries << " Tk=" << s.keys << " Hq=" << s.heads
                      << " Hkv=" << s.key_heads << " D=" << s.head_size << " range " << static_cast<int>(s.range)
                      << " dropout " << s.dropout << " gap " << s.gap);
@@ -374,7 +374,7 @@ void check(const Shape& s) {
 
 }  // namespace
 
-TEST_CASE("attention in bf16, every CUDA backend: lengths around a tile, with and without dropout") {
+TEST_CASE("attention in bf16, every backend: lengths around a tile, with and without dropout") {
   for (const double dropout : {0.0, 0.1}) {
     check({2, 1, 1, 2, 2, 64, Range::all, dropout});
     check({1, 7, 7, 2, 1, 64, Range::causal, dropout});
@@ -385,17 +385,17 @@ TEST_CASE("attention in bf16, every CUDA backend: lengths around a tile, with an
   }
 }
 
-TEST_CASE("attention in bf16, every CUDA backend: head sizes, with padding between the compiled ones") {
+TEST_CASE("attention in bf16, every backend: head sizes, with padding between the compiled ones") {
   for (const std::int64_t head_size : {8, 16, 32, 40, 96, 128}) check({1, 33, 70, 2, 1, head_size, Range::causal, 0.1});
   check({1, 65, 200, 2, 2, 128, Range::scattered, 0.1});
 }
 
-TEST_CASE("attention in bf16, every CUDA backend: one query, grouped heads") {
+TEST_CASE("attention in bf16, every backend: one query, grouped heads") {
   check({2, 1, 200, 4, 2, 64, Range::padded});
   check({2, 20, 37, 6, 2, 64, Range::scattered, 0.3});
 }
 
-TEST_CASE("attention in bf16, every CUDA backend: rows apart, and shapes without tensor cores") {
+TEST_CASE("attention in bf16, every backend: rows apart, and shapes without tensor cores") {
   check({2, 20, 37, 2, 1, 64, Range::scattered, 0.1, 8});
   check({2, 20, 37, 2, 1, 64, Range::scattered, 0.1, 3, false});
   check({1, 20, 37, 2, 1, 20, Range::all, 0.1, 0, false});

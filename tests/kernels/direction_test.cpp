@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "tests/kernels/harness/call.h"
 #include "tests/kernels/harness/cases.h"
-#include "tests/kernels/harness/cuda_call.h"
 #include "tests/kernels/harness/placed.h"
 
 namespace comera::kernels::test {
@@ -79,14 +79,14 @@ TEST_CASE("direction: the vector is the mean of length 1, once, and stays zero w
 }
 
 // The numbers are exact in bf16 and the vector is float, so both calls read the same numbers.
-TEST_CASE("direction: bf16 on CUDA") {
+TEST_CASE("direction: bf16") {
   const auto found = [&](DType dtype) {
     cuda::Call call(dtype);
     void* const v = call.f32(Floats(12));
-    call.run(cuda::table().direction_average, DirectionAverage{50, 12, call.activations(cuda::numbers(600, 1)), v});
+    call.run(cuda::backend().direction_average, DirectionAverage{50, 12, call.activations(cuda::numbers(600, 1)), v});
     return call.read_f32(v, 12);
   };
-  CHECK(found(DType::bf16) == found(DType::f32));
+  cuda::on_bf16_backends([&] { CHECK(found(DType::bf16) == found(DType::f32)); });
 }
 
 }  // namespace comera::kernels::test

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "kernels/norm.h"
+#include "tests/kernels/harness/call.h"
 #include "tests/kernels/harness/cases.h"
-#include "tests/kernels/harness/cuda_call.h"
 #include "tests/kernels/harness/placed.h"
 
 namespace comera::kernels::test {
@@ -124,34 +124,34 @@ TEST_CASE("norm_output: a gain of 0 among the columns that are not picked gives 
 }
 
 // bf16: 7 fraction bits of what is read and written; both calls read the same numbers.
-TEST_CASE("norm_output: bf16 on CUDA") {
+TEST_CASE("norm_output: bf16") {
   constexpr std::int64_t tokens = 9, columns = 40, count = tokens * columns;
   const auto found = [&](DType dtype) {
     cuda::Call call(dtype);
     const void *gain = call.f32(cuda::numbers(columns, 1)), *shift = call.f32(cuda::numbers(columns, 2));
     auto* const places = const_cast<std::int32_t*>(call.ints({0, 0}));
     void* const values = call.activations(Floats(2 * tokens));
-    call.run(cuda::table().norm_pick, NormPick{.tokens = tokens,
-                                               .columns = columns,
-                                               .sum = call.activations(cuda::numbers(count, 3)),
-                                               .gain = gain,
-                                               .shift = shift,
-                                               .places = places,
-                                               .values = values});
+    call.run(cuda::backend().norm_pick, NormPick{.tokens = tokens,
+                                                 .columns = columns,
+                                                 .sum = call.activations(cuda::numbers(count, 3)),
+                                                 .gain = gain,
+                                                 .shift = shift,
+                                                 .places = places,
+                                                 .values = values});
     void* const y = call.activations(cuda::numbers(count, 4));
-    call.run(cuda::table().norm_restore, NormRestore{.tokens = tokens,
-                                                     .columns = columns,
-                                                     .y = y,
-                                                     .mean = call.f32(cuda::numbers(tokens, 5)),
-                                                     .rstd = call.f32(cuda::numbers(tokens, 6)),
-                                                     .gain = gain,
-                                                     .shift = shift,
-                                                     .places = places,
-                                                     .values = values,
-                                                     .sum = y});
+    call.run(cuda::backend().norm_restore, NormRestore{.tokens = tokens,
+                                                       .columns = columns,
+                                                       .y = y,
+                                                       .mean = call.f32(cuda::numbers(tokens, 5)),
+                                                       .rstd = call.f32(cuda::numbers(tokens, 6)),
+                                                       .gain = gain,
+                                                       .shift = shift,
+                                                       .places = places,
+                                                       .values = values,
+                                                       .sum = y});
     return call.read_activations(y, count);
   };
-  CHECK(found(DType::bf16) == cuda::rounded(found(DType::f32)));
+  cuda::on_bf16_backends([&] { CHECK(found(DType::bf16) == cuda::rounded(found(DType::f32))); });
 }
 
 }  // namespace comera::kernels::test

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/kernels/harness/call.h"
 #include "tests/kernels/harness/cases.h"
-#include "tests/kernels/harness/cuda_call.h"
 
 namespace comera::kernels::test {
 namespace {

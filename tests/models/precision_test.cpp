@@ -1,5 +1,5 @@
 // Whole models with activation dtype bf16, and with products in TF32, on the emulator of the CUDA backend and on a GPU
-// if there is one.
+// if there is one; in bf16 on the CPU too, if it has bf16 kernels.
 //
 // Bounds. A number rounded to bf16 has a relative error of at most u = 2^-8 (8 significant bits, rounded to nearest).
 // Each activation tensor that a walk makes, each left or right factor and each copy of a weight is one such rounding.
@@ -31,11 +31,23 @@ struct Seen {
 
 plan::Machine on_double(DType dtype, bool tf32 = false) { return {&kernels::cuda::table(), dtype, nullptr, tf32}; }
 
-// The emulator, and the GPU if there is one.
+// The CUDA emulator, and the GPU if there is one.
 std::vector<plan::Machine> devices(DType dtype, bool tf32 = false) {
   std::vector<plan::Machine> found{on_double(dtype, tf32)};
   if (const kernels::test::Gpu& gpu = kernels::test::gpu(); gpu.backend)
     found.push_back({gpu.backend, dtype, gpu.stream, tf32});
+  return found;
+}
+
+// The same in bf16, and the CPU if it has bf16 kernels.
+std::vector<plan::Machine> bf16_machines() {
+  std::vector<plan::Machine> found = devices(DType::bf16);
+  const char* error = nullptr;
+  if (const kernels::Backend* cpu = kernels::cpu_backend("v4bf16", &error)) {
+    found.push_back({cpu, DType::bf16, nullptr});
+  } else {
+    WARN("SKIPPED: bf16 on the CPU: " << error);
+  }
   return found;
 }
 
@@ -172,7 +184,8 @@ void check_bf16(const models::ModelSpec& spec, bool recomputes = false) {
   const Counts counts = counts_of(spec);
   const double forward = 4 * unit * std::sqrt(counts.forward), share = 4 * unit * std::sqrt(counts.roundings);
   REQUIRE(share < 0.2);
-  for (const plan::Machine& device : devices(DType::bf16)) {
+  for (const plan::Machine& device : bf16_machines()) {
+    INFO(device.backend->name);
     const Seen found = seen(device, spec);
     check_near(found, exact, forward, share);
     if (!recomputes) continue;
@@ -274,7 +287,7 @@ TEST_CASE("bf16 streams: losses of a run agree with double") {
     const std::vector<double> logits = seen(truth, spec).logits;
     const double of_logits = 2 * norm(logits) / std::sqrt(static_cast<double>(logits.size()));
     const Counts counts = counts_of(spec);
-    for (const plan::Machine& device : devices(DType::bf16)) {
+    for (const plan::Machine& device : bf16_machines()) {
       std::vector<double> weights, again;
       const std::vector<double> found = losses(device, spec, steps, &weights);
       double gone = 0;
@@ -325,7 +338,8 @@ TEST_CASE("bf16 streams: sentence embeddings agree with double within the roundi
   };
   const std::vector<double> exact = embedding({&kernels::reference_backend(), DType::f64, nullptr});
   const double share = 4 * unit * std::sqrt(counts_of(sentence).forward);
-  CHECK(distance(embedding(on_double(DType::bf16)), exact) <= share * norm(exact));
+  for (const plan::Machine& machine : bf16_machines())
+    CHECK(distance(embedding(machine), exact) <= share * norm(exact));
 }
 
 TEST_CASE("bf16 streams: a cache of keys and values gives the logits of a full pass") {

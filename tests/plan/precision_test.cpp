@@ -35,11 +35,36 @@ TEST_CASE("a machine computes in the requested number format") {
   CHECK(host.dtype == DType::f32);
 }
 
+TEST_CASE("the CPU computes in bf16 with one instruction set") {
+  CHECK(plan::cpu_computes("fp32", "v3"));
+  CHECK(plan::cpu_computes("bf16", "v4bf16"));
+  CHECK_FALSE(plan::cpu_computes("bf16", "v4"));
+  CHECK_FALSE(plan::cpu_computes("fp8", "v4bf16"));
+  for (const char* isa : {"v3", "v4", "v4bf16"}) {
+    const char* error = nullptr;
+    const kernels::Backend* cpu = kernels::cpu_backend(isa, &error);
+    if (!cpu) {
+      WARN("SKIPPED: cpu " << isa << ": " << error);
+      continue;
+    }
+    plan::Machine host{cpu, DType::f32, nullptr};
+    if (plan::cpu_computes("bf16", isa)) {
+      plan::set_precision(host, "bf16", nullptr);
+      CHECK(host.dtype == DType::bf16);
+    } else {
+      CHECK_THROWS_WITH(plan::set_precision(host, "bf16", nullptr),
+                        Catch::Contains("--device cpu computes in fp32 with " + std::string(isa)));
+    }
+  }
+}
+
 TEST_CASE("an unsupported number format is refused in one sentence") {
   plan::Machine any = machine();
+  CHECK_THROWS_WITH(plan::set_precision(any, "tf32", nullptr),
+                    Catch::Contains("needs a GPU: --device reference computes in fp32; add --device cuda"));
+  CHECK_THROWS_WITH(plan::set_precision(any, "bf16", nullptr),
+                    Catch::Contains("needs a GPU or the CPU's instruction set v4bf16 (AVX512-BF16)"));
   for (const char* name : {"bf16", "tf32"}) {
-    CHECK_THROWS_WITH(plan::set_precision(any, name, nullptr),
-                      Catch::Contains("needs a GPU: --device reference computes in fp32"));
     CHECK_THROWS_WITH(plan::set_precision(any, name, &old_gpu),
                       Catch::Contains("an old GPU of compute capability 7.5 lacks it") &&
                           Catch::Contains("8.0 or newer") && Catch::Contains("--dtype fp32"));

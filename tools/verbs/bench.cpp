@@ -10,6 +10,7 @@
 #include "lib/core/join.h"
 #include "lib/core/process.h"
 #include "lib/core/terminal/log.h"
+#include "lib/plan/precision.h"
 #include "lib/report/output/fit.h"
 #include "lib/train/train_options.h"
 #include "lib/tt/modes.h"
@@ -193,7 +194,7 @@ std::vector<std::string> sets_of(const OptionValues& values) {
   if (values.text("device") != "cpu") return {"auto"};
   std::vector<std::string> sets;
   for (const char* isa : kernels::cpu_isas)
-    if (kernels::cpu_supports(isa)) sets.emplace_back(isa);
+    if (kernels::cpu_supports(isa) && plan::cpu_computes(values.text("dtype"), isa)) sets.emplace_back(isa);
   return sets.empty() ? std::vector<std::string>{"auto"} : sets;  // "auto" fails with the name of the missing set
 }
 

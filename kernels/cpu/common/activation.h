@@ -2,8 +2,13 @@
 // the cache.
 #pragma once
 
+#include <type_traits>
+
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/stream.h"
-#include "kernels/types.h"
+#if defined(COMERA_BF16_CALLS)
+#include "kernels/cpu/bf16/near_normal.h"
+#endif
 
 namespace comera::kernels::COMERA_CPU {
 
@@ -12,8 +17,16 @@ struct Identity {
   static F derivative(F) { return set(1.0f); }
 };
 struct Gelu {
+#if defined(COMERA_BF16_CALLS)
+  static F value(F x) { return x * near_normal(x).below; }
+  static F derivative(F x) {
+    const Normal n = near_normal(x);
+    return fma(x, n.density, n.below);
+  }
+#else
   static F value(F x) { return gelu(x); }
   static F derivative(F x) { return gelu_derivative(x); }
+#endif
 };
 struct Silu {
   static F value(F x) { return silu(x); }
@@ -50,22 +63,17 @@ struct Block {
 };
 
 // pre = x + bias (bias and pre optional), y = act(pre). y may be x; x [rows, columns] at ldx, y and pre at ldy.
-template <class Act, bool streaming = false>
-void finish_rows(Block size, const float* x, std::int64_t ldx, const float* bias, float* pre, float* y,
+template <class Act, bool streaming = false, class Y>
+void finish_rows(Block size, const float* x, std::int64_t ldx, const float* bias, std::type_identity_t<Y>* pre, Y* y,
                  std::int64_t ldy) {
   for (std::int64_t i = 0; i < size.rows; ++i) {
-    const WholeLines lines(y + i * ldy, size.columns), pre_lines(pre ? pre + i * ldy : y, size.columns);
+    RowWriter<Y, streaming> to(y + i * ldy, size.columns), to_pre(pre ? pre + i * ldy : y, pre ? size.columns : 0);
     for (std::int64_t j = 0; j < size.columns; j += F::width) {
       const std::int64_t lanes = min<std::int64_t>(F::width, size.columns - j);
       F value = load(x + i * ldx + j, lanes);
       if (bias) value = value + load(bias + j, lanes);
-      if constexpr (streaming) {
-        if (pre) stream(pre_lines, pre + i * ldy + j, value, lanes);
-        stream(lines, y + i * ldy + j, Act::value(value), lanes);
-      } else {
-        if (pre) store(pre + i * ldy + j, value, lanes);
-        store(y + i * ldy + j, Act::value(value), lanes);
-      }
+      if (pre) to_pre.write(j, value, lanes);
+      to.write(j, Act::value(value), lanes);
     }
   }
   if constexpr (streaming) finish_streaming();
@@ -74,8 +82,8 @@ void finish_rows(Block size, const float* x, std::int64_t ldx, const float* bias
 // Computes d_pre = dy act'(pre) into d_pre at ldd and adds column sums to `sums` (optional). Without activation, pre at
 // ld_pre is not read. Prefetches the next block of the same rows into the L2 cache, because the following products
 // leave time for it.
-template <class Act>
-void start_rows(Block size, const float* dy, std::int64_t ld, const float* pre, std::int64_t ld_pre, float* d_pre,
+template <class Act, class Pre = Element>
+void start_rows(Block size, const Element* dy, std::int64_t ld, const Pre* pre, std::int64_t ld_pre, Element* d_pre,
                 std::int64_t ldd, float* sums) {
   for (std::int64_t i = 0; i < size.rows; ++i)
     for (std::int64_t j = 0; j < size.columns; j += F::width) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/attention.h"
-#include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/element.h"
 #include "kernels/cpu/common/philox_simd.h"
 #include "kernels/cpu/common/stream.h"
 #include "kernels/cpu/common/transpose.h"
@@ -22,19 +22,6 @@ struct KeyBlock {
   KeyBlock(const AttentionShape& s, std::int64_t first)
       : first(first), keys(min(key_block, s.keys - first)), padded(tiles_of(keys, std::int64_t{16}) * 16) {}
 };
-
-// Transposes [keys, d] to [d, padded] with row distance key_block. Columns beyond the keys are zero.
-inline void pack_transposed(const KeyBlock& block, std::int64_t d, const float* x, std::int64_t ld, float* out) {
-  transpose(block.keys, d, x, ld, out, key_block);
-  for (std::int64_t i = 0; i < d; ++i)
-    for (std::int64_t j = block.keys; j < block.padded; ++j) out[i * key_block + j] = 0;
-}
-
-// Copies [keys, d] to contiguous [padded, d]. Rows beyond the keys are zero.
-inline void pack_rows(const KeyBlock& block, std::int64_t d, const float* x, std::int64_t ld, float* out) {
-  copy_block(block.keys, d, x, ld, out, d);
-  for (std::int64_t i = block.keys * d; i < block.padded * d; ++i) out[i] = 0;
-}
 
 // The number of the distance between query t and a block's first key.
 inline std::int64_t distance_at(const AttentionShape& s, std::int64_t t, const KeyBlock& block) {
@@ -100,17 +87,17 @@ inline std::int64_t heads_per_task(std::int64_t tasks) { return tasks >= 256 ? 6
 // prefetches one row of each block.
 struct Ahead {
   struct Rows {
-    const float* x;
+    const Element* x;
     std::int64_t ld, count;
   };
   Rows rows[5] = {};
   int used = 0;
   std::int64_t columns = 0;
 
-  void add(const float* x, std::int64_t ld, std::int64_t count) { rows[used++] = {x, ld, count}; }
+  void add(const Element* x, std::int64_t ld, std::int64_t count) { rows[used++] = {x, ld, count}; }
   void call(std::int64_t row) const {
     for (int i = 0; i < used; ++i)
-      for (std::int64_t j = 0; j < columns && row < rows[i].count; j += 16)
+      for (std::int64_t j = 0; j < columns && row < rows[i].count; j += 64 / sizeof(Element))
         _mm_prefetch(reinterpret_cast<const char*>(rows[i].x + row * rows[i].ld + j), _MM_HINT_T1);
   }
 };

@@ -3,7 +3,7 @@
 // back.
 #pragma once
 
-#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/element.h"
 
 namespace comera::kernels::COMERA_CPU {
 
@@ -29,11 +29,12 @@ struct BlockResult {
 };
 
 // A product of one item.
+template <class T>
 struct OneBlock {
-  const float *a_block, *b_block;
+  const T *a_block, *b_block;
   std::int64_t count() const { return 1; }
-  const float* a(std::int64_t) const { return a_block; }
-  const float* b(std::int64_t) const { return b_block; }
+  const T* a(std::int64_t) const { return a_block; }
+  const T* b(std::int64_t) const { return b_block; }
 };
 
 // Items at equal distances.
@@ -58,13 +59,14 @@ inline void product_tile(const BlockShape& s, std::int64_t i, std::int64_t j, La
     sum[r][vectors - 1] = result.start(i + r, j + (vectors - 1) * w, last);
   }
   for (std::int64_t item = 0; item < items.count(); ++item) {
-    const float *a = items.a(item) + i * s.a_row, *b = items.b(item) + j;
+    const auto* a = items.a(item) + i * s.a_row;
+    const auto* b = items.b(item) + j;
     for (std::int64_t l = 0; l < s.k; ++l, a += s.a_step, b += s.ldb) {
       F right[vectors];
       for (int v = 0; v + 1 < vectors; ++v) right[v] = load(b + v * w);
       right[vectors - 1] = load(b + (vectors - 1) * w, last);
       for (int r = 0; r < rows; ++r) {
-        const F left = set(a[r * s.a_row]);
+        const F left = set(number(a[r * s.a_row]));
         for (int v = 0; v < vectors; ++v) sum[r][v] = fma(left, right[v], sum[r][v]);
       }
     }

@@ -3,6 +3,7 @@
 // first.
 #pragma once
 
+#include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/host/thread_pool.h"
 

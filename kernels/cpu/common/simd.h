@@ -58,6 +58,10 @@ inline void store(std::int32_t* p, I a, std::int64_t n) { _mm512_mask_storeu_epi
 
 // Lanes of 16 bits that hold the upper halves of floats.
 inline F widened(__m256i halves) { return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))}; }
+#if defined(__AVX512BF16__)
+// Numbers below the smallest normal float become zero.
+inline __m256i narrowed(F a) { return __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(a.v)); }
+#else
 inline __m256i narrowed(F a) {
   const __m512i x = _mm512_castps_si512(a.v), odd = _mm512_and_si512(_mm512_srli_epi32(x, 16), _mm512_set1_epi32(1));
   const __m512i nearest = _mm512_add_epi32(x, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
@@ -65,6 +69,7 @@ inline __m256i narrowed(F a) {
   const __mmask16 number = _mm512_cmp_ps_mask(a.v, a.v, _CMP_ORD_Q);
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_blend_epi32(number, quiet, nearest), 16));
 }
+#endif
 inline F load(const Bf16* p) { return widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
 inline F load(const Bf16* p, std::int64_t n) { return widened(_mm256_maskz_loadu_epi16(first_lanes(n).v, p)); }
 inline void store(Bf16* p, F a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrowed(a)); }

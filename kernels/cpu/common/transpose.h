@@ -53,8 +53,8 @@ inline void transpose_vectors(F* row) {
 }
 
 // y[j, i] = x[i, j] for x [rows, columns].
-inline void transpose(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t ldx, float* y,
-                      std::int64_t ldy) {
+template <class X>
+void transpose(std::int64_t rows, std::int64_t columns, const X* x, std::int64_t ldx, float* y, std::int64_t ldy) {
   constexpr std::int64_t w = F::width;
   for (std::int64_t i = 0; i < rows; i += w)
     for (std::int64_t j = 0; j < columns; j += w) {
@@ -66,8 +66,8 @@ inline void transpose(std::int64_t rows, std::int64_t columns, const float* x, s
     }
 }
 
-inline void copy_block(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t ldx, float* y,
-                       std::int64_t ldy) {
+template <class X, class Y>
+void copy_block(std::int64_t rows, std::int64_t columns, const X* x, std::int64_t ldx, Y* y, std::int64_t ldy) {
   for (std::int64_t i = 0; i < rows; ++i, x += ldx, y += ldy)
     for (std::int64_t j = 0; j < columns; j += F::width) {
       const std::int64_t lanes = min<std::int64_t>(F::width, columns - j);

@@ -54,7 +54,7 @@ void fill_random(const plan::Machine& machine, void* data, std::int64_t elements
 bool is_device(const plan::Machine& machine) { return machine.backend->device.open != nullptr; }
 
 bool has_multiply_adds(const plan::Machine& machine) {
-  return !is_device(machine) && kernels::run_multiply_adds(machine.backend->variant, 1) > 0;
+  return !is_device(machine) && kernels::run_multiply_adds(machine.backend->variant, machine.dtype, 1) > 0;
 }
 
 // Runs all threads for a while and adds the best short try of each thread. On a shared machine some tries are
@@ -68,7 +68,7 @@ double registers_gflops(const plan::Machine& machine) {
   const double begin = wall_seconds();
   kernels::parallel_for(context, std::ssize(best), [&](std::int64_t thread) {
     for (double start = wall_seconds(), end = 0; end < begin + while_seconds; start = end) {
-      const double flops = kernels::run_multiply_adds(machine.backend->variant, rounds);
+      const double flops = kernels::run_multiply_adds(machine.backend->variant, machine.dtype, rounds);
       end = wall_seconds();
       best[static_cast<std::size_t>(thread)] =
           std::max(best[static_cast<std::size_t>(thread)], flops / (end - start) * 1e-9);

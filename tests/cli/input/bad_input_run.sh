@@ -27,7 +27,9 @@ option '--target-ratio, --target-size and --target-fraction exclude each other' 
 option 'the late stage begins at step 100, but the run has 4; use a smaller --late-after' --target-fraction 0.5 \
   --late-after 100
 option "--dtype: 'fp16' is none of fp32, tf32, bf16, fp8" --dtype fp16
-option '--dtype bf16 needs a GPU: --device cpu computes in fp32; add --device cuda, or leave out --dtype' --dtype bf16
+option "--dtype bf16 needs a GPU or the CPU's instruction set v4bf16" --dtype bf16 --isa v3
+option '--dtype tf32 needs a GPU: --device cpu computes in fp32 with v3; add --device cuda, or leave out --dtype' \
+  --dtype tf32 --isa v3
 option '--dtype tf32 needs a GPU: --device reference computes in fp32' --dtype tf32 --device reference
 printf 'stepz = 4\n' >recipe.toml
 option 'recipe\.toml:1: stepz: no such option of .*; did you mean steps' --config recipe.toml

@@ -78,8 +78,8 @@ run "$COMERA" bench "${small[@]}" --rank 4000
 expect_refused '4000'
 run "$COMERA" bench --device cuda
 expect_refused 'built without CUDA'
-run "$COMERA" bench --dtype bf16
-expect_refused '--dtype bf16 needs a GPU'
+run "$COMERA" bench --dtype bf16 --isa v3
+expect_refused "--dtype bf16 needs a GPU or the CPU's instruction set v4bf16 \(AVX512-BF16\): --device cpu computes in fp32 with v3"
 run "$COMERA" bench --batch 0
 expect_refused 'too small'
 finish

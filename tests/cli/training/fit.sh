@@ -29,13 +29,13 @@ expect_refused '--explain is for plans; add --dry-run'
 
 # A plan needs no machine that can run it.
 for device in cpu cuda; do
-  run "$COMERA" pretrain --model llama-6m --dry-run --batch 8 --dtype bf16 --device $device --json
+  run "$COMERA" pretrain --model llama-6m --dry-run --batch 8 --dtype bf16 --isa v3 --device $device --json
   expect_exit 0
   expect_json "$float * .49 < d['memory']['saved'] < $float * .51"
-  run "$COMERA" pretrain --model llama-6m --dry-run --explain --batch 8 --dtype bf16 --device $device --json
+  run "$COMERA" pretrain --model llama-6m --dry-run --explain --batch 8 --dtype bf16 --isa v3 --device $device --json
   expect_json "not any(p.get('ms') for p in d['policies'])"
 done
-run "$COMERA" pretrain "${tiny[@]}" --dtype bf16 -o new
+run "$COMERA" pretrain "${tiny[@]}" --dtype bf16 --isa v3 -o new
 expect_refused '--dtype bf16 needs a GPU'
 run "$COMERA" pretrain --model llama-6m --dry-run --device cuda:x
 expect_refused 'want cuda or cuda:N'

@@ -6,7 +6,7 @@
 
 #include "kernels/tt_linear.h"
 #include "tests/kernels/harness/bounds.h"
-#include "tests/kernels/harness/cuda_call.h"
+#include "tests/kernels/harness/call.h"
 
 namespace comera::kernels::cuda {
 namespace {
@@ -101,7 +101,7 @@ void check_within(const Floats& found, const Floats& exact, const std::vector<do
   test::Bounds bounds;
   for (std::size_t i = 0; i < found.size(); ++i)
     bounds.add(std::abs(static_cast<double>(found[i]) - exact[i]), bound[i]);
-  CHECK(bounds.hold("fp8", on_emulator(), "the tall products of a TT layer"));
+  CHECK(bounds.hold("fp8", place().name, "the tall products of a TT layer"));
   CHECK(bounds.largest() > 1e-3);  // the bound is not trivially large
 }
 

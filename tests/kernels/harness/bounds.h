@@ -26,8 +26,8 @@ class Bounds {
   double largest() const { return largest_; }
 
   // True if all errors are within their bounds.
-  bool hold(const std::string& op, bool emulated, const std::string& name) const {
-    print_share(largest_, op, emulated ? "cuda emulator" : "cuda gpu", name);
+  bool hold(const std::string& op, const std::string& column, const std::string& name) const {
+    print_share(largest_, op, column, name);
     return largest_ <= 1;
   }
 

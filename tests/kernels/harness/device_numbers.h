@@ -68,7 +68,7 @@ void run_op(const Op<Args>& op, const Args& a) {
   const DeviceNumbers<float> workspace(Floats(context.workspace_bytes / sizeof(float) + 1, NAN));
   context.workspace = workspace.data();
   REQUIRE(op.run(context, a) == Status::ok);
-  REQUIRE(place().backend->device.wait(context) == Status::ok);
+  REQUIRE(wait_for(*place().backend, context) == Status::ok);
 }
 
 }  // namespace comera::kernels::cuda

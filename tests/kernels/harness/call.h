@@ -1,4 +1,4 @@
-// Calls of the CUDA kernels in place(), for tests that need a specific element type or kind of product.
+// Calls of the kernels in place(), for tests that need a specific element type or kind of product.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -47,6 +47,12 @@ class Call {
     return place_of(elements);
   }
   const double* doubles(const std::vector<double>& values) { return static_cast<const double*>(place_of(values)); }
+  const std::uint8_t* bytes(const std::vector<std::uint8_t>& values) {
+    return static_cast<const std::uint8_t*>(place_of(values));
+  }
+  const StepScalars* scalars(const StepScalars& values) {
+    return static_cast<const StepScalars*>(place_of(std::vector<StepScalars>{values}));
+  }
   const std::int32_t* ints(const std::vector<std::int32_t>& values) {
     return static_cast<const std::int32_t*>(place_of(values));
   }
@@ -56,7 +62,7 @@ class Call {
     context_.workspace_bytes = op.workspace_bytes ? op.workspace_bytes(context_, args) : 0;
     context_.workspace = place_of(std::vector<std::uint8_t>(context_.workspace_bytes + 1, 0xFF));
     REQUIRE(op.run(context_, args) == Status::ok);
-    REQUIRE(backend().device.wait(context_) == Status::ok);
+    REQUIRE(wait_for(backend(), context_) == Status::ok);
   }
 
   Floats read_f32(const void* data, std::size_t count) const {

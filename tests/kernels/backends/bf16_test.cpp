@@ -1,5 +1,4 @@
-// The CUDA kernels in bf16 differ from f32 only in the elements that they read and write; sums are the same. From the
-// same inputs, the bf16 results must equal the f32 results, rounded once.
+// Products, norms, look-ups, factors and losses in bf16 (harness/rounded_once.h).
 #include "kernels/cast.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
@@ -9,42 +8,10 @@
 #include "kernels/pooling.h"
 #include "kernels/tt_cores.h"
 #include "kernels/ttm_embedding.h"
-#include "tests/kernels/harness/bounds.h"
-#include "tests/kernels/harness/cuda_call.h"
+#include "tests/kernels/harness/rounded_once.h"
 
 namespace comera::kernels::cuda {
 namespace {
-
-// Sums have at most 70 products of normal numbers, whose magnitudes add up to less than 70 * 16. On a GPU the two calls
-// may contract and order them differently, so each has an error of its own.
-constexpr double of_sums = 2 * 70 * 0x1p-24 * (70 * 16);
-
-void check_same(const Floats& found, const Floats& wanted, const Floats& exact, double unit) {
-  if (on_emulator()) CHECK(found == wanted);
-  REQUIRE(found.size() == exact.size());
-  test::Bounds bounds;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    bounds.add(std::abs(static_cast<double>(found[i]) - exact[i]), unit * std::abs(exact[i]) + of_sums);
-  CHECK(bounds.hold("bf16", on_emulator(), Catch::getResultCapture().getCurrentTestName()));
-}
-
-// `work` returns the outputs of a call. Gradients of parameters are f32 for both dtypes, so their bytes are equal.
-template <class Work>
-void check_activations(const Work& work) {
-  on_devices([&] {
-    Call in_f32(DType::f32), in_bf16(DType::bf16);
-    const Floats exact = work(in_f32);
-    check_same(work(in_bf16), rounded(exact), exact, 0x1p-8);
-  });
-}
-template <class Work>
-void check_gradient(const Work& work) {
-  on_devices([&] {
-    Call in_f32(DType::f32), in_bf16(DType::bf16);
-    const Floats exact = work(in_f32);
-    check_same(work(in_bf16), exact, exact, 0);
-  });
-}
 
 const std::vector<std::int32_t> some_ids = {5, 0, 23, 5, 5, 7, 0, 11, 5, 5, 23}, some_offsets = {0, 3, 3, 8, 11};
 Bags bags_in(Call& call, bool many) {
@@ -62,7 +29,7 @@ TtmTable table_of(std::int64_t rank) {
 
 }  // namespace
 
-TEST_CASE("bf16, every CUDA backend: look-ups in dense tables") {
+TEST_CASE("bf16, every backend: look-ups in dense tables") {
   for (const bool many : {false, true})
     for (const std::int64_t columns : {5, 24}) {
       const std::int64_t bags = many ? 4 : 11;
@@ -82,7 +49,7 @@ TEST_CASE("bf16, every CUDA backend: look-ups in dense tables") {
     }
 }
 
-TEST_CASE("bf16, every CUDA backend: exact rows of a table") {
+TEST_CASE("bf16, every backend: exact rows of a table") {
   const std::vector<std::int32_t> rows = {0, 7, 11, 23};
   for (const std::int64_t columns : {5, 24}) {
     const auto ids_in = [&](Call& call) { return ExactIds{11, call.ints(some_ids), 4, columns, call.ints(rows)}; };
@@ -108,7 +75,7 @@ TEST_CASE("bf16, every CUDA backend: exact rows of a table") {
   }
 }
 
-TEST_CASE("bf16, every CUDA backend: look-ups in TTM tables") {
+TEST_CASE("bf16, every backend: look-ups in TTM tables") {
   for (const bool many : {false, true})
     for (const std::int64_t rank : {3, 8}) {
       const std::int64_t bags = many ? 4 : 11;
@@ -136,7 +103,7 @@ TEST_CASE("bf16, every CUDA backend: look-ups in TTM tables") {
     }
 }
 
-TEST_CASE("bf16, every CUDA backend: factors of TTM tables") {
+TEST_CASE("bf16, every backend: factors of TTM tables") {
   check_activations([](Call& call) {
     TtmTable t = table_of(5);
     t.cores[0] = call.f32(numbers(8 * 5, 1)), t.cores[1] = call.f32(numbers(5 * 24, 2)),
@@ -149,7 +116,7 @@ TEST_CASE("bf16, every CUDA backend: factors of TTM tables") {
   });
 }
 
-TEST_CASE("bf16, every CUDA backend: factors of TT matrices, padded") {
+TEST_CASE("bf16, every backend: factors of TT matrices, padded") {
   check_activations([](Call& call) {
     TtMatrix t;  // [6 x 8] at rank 5
     t.d = 2, t.e = 2, t.ld_left = 16;
@@ -167,7 +134,7 @@ TEST_CASE("bf16, every CUDA backend: factors of TT matrices, padded") {
 }
 
 // Without bias and activation there is no intermediate rounding.
-TEST_CASE("bf16, every CUDA backend: products of dense layers") {
+TEST_CASE("bf16, every backend: products of dense layers") {
   check_activations([](Call& call) {
     LinearForward a;
     a.tokens = 9, a.in = a.ldx = 20, a.out = a.ldy = 12;
@@ -195,7 +162,7 @@ TEST_CASE("bf16, every CUDA backend: products of dense layers") {
 }
 
 // The column sums use d_pre before it is rounded.
-TEST_CASE("bf16, every CUDA backend: slopes and sums of columns") {
+TEST_CASE("bf16, every backend: slopes and sums of columns") {
   for (const std::int64_t columns : {5, 16}) {
     const auto backward = [&](Call& call, bool sums) {
       LinearBackward a;
@@ -211,7 +178,7 @@ TEST_CASE("bf16, every CUDA backend: slopes and sums of columns") {
   }
 }
 
-TEST_CASE("bf16, every CUDA backend: copies of weights") {
+TEST_CASE("bf16, every backend: copies of weights") {
   for (const std::size_t count : {1u, 37u, 8192u, 20000u})
     check_activations([&](Call& call) {
       Floats values = numbers(static_cast<std::int64_t>(count), 1);
@@ -227,7 +194,7 @@ TEST_CASE("bf16, every CUDA backend: copies of weights") {
     });
 }
 
-TEST_CASE("bf16, every CUDA backend: norms") {
+TEST_CASE("bf16, every backend: norms") {
   for (const NormKind kind : {NormKind::layer, NormKind::rms})
     for (const std::int64_t columns : {5, 24, 1030}) {
       const std::int64_t tokens = 9, count = tokens * columns;
@@ -259,7 +226,7 @@ TEST_CASE("bf16, every CUDA backend: norms") {
     }
 }
 
-TEST_CASE("bf16, every CUDA backend: cross-entropy") {
+TEST_CASE("bf16, every backend: cross-entropy") {
   constexpr std::int64_t rows = 7;
   const std::vector<std::int32_t> targets = {4, -1, 0, 2, 3, 1, 4};
   for (const std::int64_t columns : {5, 40, 700}) {
@@ -289,7 +256,7 @@ TEST_CASE("bf16, every CUDA backend: cross-entropy") {
   }
 }
 
-TEST_CASE("bf16, every CUDA backend: pooling") {
+TEST_CASE("bf16, every backend: pooling") {
   constexpr std::int64_t sequences = 3, length = 5;
   for (const bool normalise : {false, true})
     for (const std::int64_t columns : {5, 24}) {

@@ -1,0 +1,172 @@
+// Dense products of bf16 factors. A result is split into tiles as in tile_gemm.h. The words of the right factor are
+// packed per tile and block of the inner dimension; rows of the left factor are read where they lie.
+#include "kernels/linear.h"
+
+#include "kernels/cpu/bf16/pairs.h"
+#include "kernels/cpu/common/tile_gemm.h"
+#include "kernels/cpu/common/token_groups.h"
+#include "kernels/cpu/ops.h"
+
+namespace comera::kernels::COMERA_CPU {
+namespace {
+
+constexpr std::int64_t inner = 256;         // of a block, in numbers
+constexpr std::int64_t strip = 64;          // columns of a packed strip: its words of a block fit the L1 cache
+constexpr std::int64_t rows_at_once = 128;  // tokens of a product of a group
+
+// c = a b as in Factors of tile_gemm.h.
+struct PairFactors {
+  std::int64_t m, n, k;
+  const Bf16* a;
+  std::int64_t lda;
+  bool transpose_a;
+  const Bf16* b;
+  std::int64_t ldb;
+  bool transpose_b;
+};
+
+struct PairTileMemory {
+  alignas(64) Word a[inner / 2 * largest_tile];  // words of a transposed left factor, or rows of an odd inner dimension
+  alignas(64) Word b[inner / 2 * strip];
+  alignas(64) float c[largest_tile * largest_tile];
+};
+
+LeftWords left_words(const PairFactors& f, const Tile& t, std::int64_t first, std::int64_t count, Word* memory) {
+  if (f.transpose_a) {
+    pack_pairs(count, t.rows, f.a + first * f.lda + t.row, f.lda, memory, t.rows);
+    return columns_of(memory, t.rows);
+  }
+  const Bf16* rows = f.a + t.row * f.lda + first;
+  return count % 2 == 0 ? rows_of(rows, f.lda)
+                        : padded_rows(t.rows, count, rows, f.lda, reinterpret_cast<Bf16*>(memory));
+}
+
+void multiply_tile(const PairFactors& f, const Tile& t, PairTileMemory& memory) {
+  for (std::int64_t first = 0; first < max<std::int64_t>(f.k, 1); first += inner) {
+    const std::int64_t count = min(inner, f.k - first);
+    const LeftWords left = left_words(f, t, first, count, memory.a);
+    for (std::int64_t j = 0; j < t.columns; j += strip) {
+      const std::int64_t columns = min(strip, t.columns - j), column = t.column + j;
+      if (f.transpose_b)
+        pack_pairs_transposed(count, columns, f.b + column * f.ldb + first, f.ldb, memory.b, columns);
+      else
+        pack_pairs(count, columns, f.b + first * f.ldb + column, f.ldb, memory.b, columns);
+      multiply_pairs({t.rows, columns, pairs_of(count), columns, largest_tile, first > 0}, left, memory.b,
+                     memory.c + j);
+    }
+  }
+}
+
+// Calls finish(tile, its values at largest_tile) for every tile, in parallel.
+template <class Finish>
+void for_each_tile(const Context& context, const PairFactors& f, Finish finish) {
+  const Tiles tiles(f.m, f.n);
+  parallel_for(context, tiles.count(), [&](std::int64_t i) {
+    PairTileMemory memory;
+    multiply_tile(f, tiles[i], memory);
+    finish(tiles[i], memory.c);
+  });
+}
+
+// y = or += the values of a tile.
+template <class Y>
+void add_tile(const Tile& t, const float* x, bool accumulate, Y* y, std::int64_t ldy) {
+  y += t.row * ldy + t.column;
+  for (std::int64_t i = 0; i < t.rows; ++i)
+    sweep(0, t.columns, [&](std::int64_t j, auto lanes) {
+      const F value = load(x + i * largest_tile + j, lanes);
+      store(y + i * ldy + j, accumulate ? load(y + i * ldy + j, lanes) + value : value, lanes);
+    });
+}
+
+Status run(const Context& context, const LinearForward& a) {
+  const PairFactors factors{a.tokens, a.out, a.in, elements(a.x), a.ldx, false, elements(a.weight), a.out, false};
+  for_each_tile(context, factors, [&](const Tile& t, const float* product) {
+    const std::int64_t at = t.row * a.ldy + t.column;
+    with_activation(a.activation, [&](auto act) {
+      const float* bias = a.bias ? f32(a.bias) + t.column : nullptr;
+      Element *pre = a.pre ? elements(a.pre) + at : nullptr, *y = elements(a.y) + at;
+      if (a.tokens * a.out >= streamed_from)
+        finish_rows<decltype(act), true>({t.rows, t.columns}, product, largest_tile, bias, pre, y, a.ldy);
+      else
+        finish_rows<decltype(act)>({t.rows, t.columns}, product, largest_tile, bias, pre, y, a.ldy);
+    });
+  });
+  return Status::ok;
+}
+
+Status run(const Context& context, const LinearBackward& a) {
+  if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
+  if (a.d_bias || a.activation != Activation::none) backward_rows(context, a);
+  if (!a.dx) return Status::ok;
+  const PairFactors factors{a.tokens, a.in, a.out, elements(a.dy), a.lddy, false, elements(a.weight), a.out, true};
+  for_each_tile(context, factors, [&](const Tile& t, const float* product) {
+    add_tile(t, product, a.accumulate_dx, elements(a.dx), a.lddx);
+  });
+  return Status::ok;
+}
+
+Status run(const Context& context, const MatMul& a) {
+  const PairFactors factors{a.m, a.n, a.k, elements(a.a), a.lda, a.transpose_a, elements(a.b), a.ldb, a.transpose_b};
+  for_each_tile(context, factors,
+                [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate, elements(a.c), a.ldc); });
+  return Status::ok;
+}
+
+// For small results with many rows: each group of rows has its own sum, and the sums are added at the end.
+struct GroupMemory {
+  alignas(64) Word x[rows_at_once / 2 * largest_tile];
+};
+
+void product_by_groups(const Context& context, const Product& a) {
+  const std::int64_t groups = groups_of(a.tokens), size = a.in * a.out;
+  Workspace workspace(context.workspace);
+  float* const part = workspace.floats(groups * size);
+  auto* const right = reinterpret_cast<Word*>(workspace.floats(pairs_of(a.tokens) * a.out));
+  parallel_for(context, groups, [&](std::int64_t group) {
+    GroupMemory memory;
+    const Range range = part_of(a.tokens, group_rows, groups, group);
+    Word* const g = right + range.first / 2 * a.out;
+    pack_pairs(range.last - range.first, a.out, elements(a.g) + range.first * a.ldg, a.ldg, g, a.out);
+    for (std::int64_t i = 0; i < a.in; i += largest_tile) {
+      const std::int64_t rows = min(largest_tile, a.in - i);
+      for (std::int64_t row = range.first; row < range.last; row += rows_at_once) {
+        const std::int64_t count = min(rows_at_once, range.last - row);
+        pack_pairs<16>(count, rows, elements(a.x) + row * a.ldx + i, a.ldx, memory.x, rows);
+        multiply_pairs({rows, a.out, pairs_of(count), a.out, a.out, row > range.first}, columns_of(memory.x, rows),
+                       g + (row - range.first) / 2 * a.out, part + group * size + i * a.out);
+      }
+    }
+  });
+  add_groups(context, a.in, a.out, groups, part, f32(a.result), a.ld_result);
+}
+
+}  // namespace
+
+std::size_t product_workspace(const Context&, const Product& a) {
+  if (!by_groups(a)) return 0;
+  Workspace counter(nullptr);
+  const std::int64_t groups = groups_of(a.tokens);
+  counter.floats(groups * a.in * a.out), counter.floats(pairs_of(a.tokens) * a.out);
+  return counter.used();
+}
+
+Status run_product(const Context& context, const Product& a) {
+  if (context.workspace_bytes < product_workspace(context, a)) return Status::workspace_too_small;
+  if (a.tokens == 0) return Status::ok;
+  if (by_groups(a)) {
+    product_by_groups(context, a);
+    return Status::ok;
+  }
+  const PairFactors factors{a.in, a.out, a.tokens, elements(a.x), a.ldx, true, elements(a.g), a.ldg, false};
+  for_each_tile(context, factors,
+                [&](const Tile& t, const float* product) { add_tile(t, product, true, f32(a.result), a.ld_result); });
+  return Status::ok;
+}
+
+void bind(Op<LinearForward>& op) { op.run = run; }
+void bind(Op<LinearBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace; }
+void bind(Op<Product>& op) { op.run = run_product, op.workspace_bytes = product_workspace; }
+void bind(Op<MatMul>& op) { op.run = run; }
+
+}  // namespace comera::kernels::COMERA_CPU

@@ -1,0 +1,141 @@
+// Products of bf16 factors with float sums, by the instruction VDPBF16PS: to each of 16 floats it adds two products of
+// neighbours along the inner dimension. So a factor is read as words of two numbers, and the right factor is packed:
+//   word(q, j) = (b[2 q, j], b[2 q + 1, j]), 2 q along the inner dimension.
+// An odd inner dimension is filled with a zero.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/cpu/common/element.h"
+#include "kernels/cpu/common/transpose.h"
+
+namespace comera::kernels::COMERA_CPU {
+
+using Word = std::uint32_t;
+
+constexpr std::int64_t pairs_of(std::int64_t k) { return (k + 1) / 2; }
+
+// The words of a right factor [k, n]: [pairs_of(k), n] at ld_to. Short rows far apart, which the processor does not
+// foresee, are prefetched `ahead` rows before.
+template <std::int64_t ahead = 0>
+inline void pack_pairs(std::int64_t k, std::int64_t n, const Bf16* from, std::int64_t ld, Word* to,
+                       std::int64_t ld_to) {
+  for (std::int64_t q = 0; q < pairs_of(k); ++q) {
+    const Bf16 *low = from + 2 * q * ld, *high = low + ld;
+    const bool both = 2 * q + 1 < k;
+    auto* const words = reinterpret_cast<std::int32_t*>(to + q * ld_to);
+    for (std::int64_t j = 0; j < n; j += F::width) {
+      if constexpr (ahead > 0) {
+        _mm_prefetch(reinterpret_cast<const char*>((j / F::width % 2 == 0 ? low : high) + ahead * ld + j), _MM_HINT_T0);
+      }
+      const std::int64_t lanes = min<std::int64_t>(F::width, n - j);
+      const I first = shift_right<16>(as_int(load(low + j, lanes)));
+      store(words + j, both ? first | as_int(load(high + j, lanes)) : first, lanes);
+    }
+  }
+}
+
+// The words of the same factor, given as its transpose [n, k].
+inline void pack_pairs_transposed(std::int64_t k, std::int64_t n, const Bf16* from, std::int64_t ld, Word* to,
+                                  std::int64_t ld_to) {
+  auto* const words = reinterpret_cast<float*>(to);  // moved, never computed with
+  constexpr std::int64_t w = F::width;
+  for (std::int64_t j = 0; j < n; j += w)
+    for (std::int64_t q = 0; q < k / 2; q += w) {
+      const std::int64_t height = min(w, n - j), width = min(w, k / 2 - q);
+      F block[w];
+      for (std::int64_t r = 0; r < w; ++r)
+        block[r] = r < height ? load(reinterpret_cast<const float*>(from + (j + r) * ld + 2 * q), width) : zero();
+      transpose_vectors(block);
+      for (std::int64_t r = 0; r < width; ++r) store(words + (q + r) * ld_to + j, block[r], height);
+    }
+  if (k % 2 == 0) return;
+  for (std::int64_t j = 0; j < n; ++j) to[k / 2 * ld_to + j] = from[j * ld + k - 1].bits;
+}
+
+// The words of a left factor: (i, q) at data + i * row + q * step, in bytes.
+struct LeftWords {
+  const char* data;
+  std::int64_t row, step;
+  LeftWords at(std::int64_t i, std::int64_t q) const { return {data + i * row + q * step, row, step}; }
+};
+// Rows [m, k] as they lie in memory; k is even.
+inline LeftWords rows_of(const Bf16* a, std::int64_t ld) { return {reinterpret_cast<const char*>(a), ld * 2, 4}; }
+// The transpose of a factor packed by pack_pairs: [pairs, m] at ld.
+inline LeftWords columns_of(const Word* a, std::int64_t ld) { return {reinterpret_cast<const char*>(a), 4, ld * 4}; }
+
+// Copies rows [m, k] with a zero behind an odd k: [m, 2 pairs_of(k)].
+inline LeftWords padded_rows(std::int64_t m, std::int64_t k, const Bf16* a, std::int64_t ld, Bf16* to) {
+  const std::int64_t width = 2 * pairs_of(k);
+  for (std::int64_t i = 0; i < m; ++i) {
+    std::memcpy(to + i * width, a + i * ld, static_cast<std::size_t>(k) * sizeof(Bf16));
+    if (k % 2 != 0) to[i * width + k] = {};
+  }
+  return rows_of(to, width);
+}
+
+// c [m, n] = or += a b over `pairs` words.
+struct PairShape {
+  std::int64_t m = 0, n = 0, pairs = 0;
+  std::int64_t ldb = 0, ldc = 0;
+  bool accumulate = false;
+};
+
+inline __m512bh words_at(const Word* b, All) { return __builtin_bit_cast(__m512bh, _mm512_loadu_si512(b)); }
+inline __m512bh words_at(const Word* b, Some lanes) {
+  return __builtin_bit_cast(__m512bh, _mm512_maskz_loadu_epi32(first_lanes(lanes.n).v, b));
+}
+inline __m512bh broadcast(const char* word) {
+  int both = 0;
+  __builtin_memcpy(&both, word, sizeof both);
+  return __builtin_bit_cast(__m512bh, _mm512_set1_epi32(both));
+}
+
+// Computes `rows` x (vectors of 16) of c, which stay in registers. `last` is the lanes of the last vector.
+template <int rows, int vectors, bool accumulate, class Lanes>
+inline void pair_tile(const PairShape& s, LeftWords a, const Word* b, float* c, Lanes last) {
+  constexpr int w = F::width, end = vectors - 1;
+  __m512 sum[rows][vectors];
+  for (int r = 0; r < rows; ++r) {
+    for (int v = 0; v < end; ++v) sum[r][v] = accumulate ? load(c + r * s.ldc + v * w).v : _mm512_setzero_ps();
+    sum[r][end] = accumulate ? load(c + r * s.ldc + end * w, last).v : _mm512_setzero_ps();
+  }
+  for (std::int64_t q = 0; q < s.pairs; ++q, b += s.ldb, a.data += a.step) {
+    __m512bh right[vectors];
+    for (int v = 0; v < end; ++v) right[v] = words_at(b + v * w, All{});
+    right[end] = words_at(b + end * w, last);
+    for (int r = 0; r < rows; ++r) {
+      const __m512bh left = broadcast(a.data + r * a.row);
+      for (int v = 0; v < vectors; ++v) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], left, right[v]);
+    }
+  }
+  for (int r = 0; r < rows; ++r) {
+    for (int v = 0; v < end; ++v) store(c + r * s.ldc + v * w, F{sum[r][v]});
+    store(c + r * s.ldc + end * w, F{sum[r][end]}, last);
+  }
+}
+
+// `rows` is as large as the registers allow.
+template <int rows, int vectors, bool accumulate, class Lanes>
+inline void pair_columns(const PairShape& s, const LeftWords& a, const Word* b, float* c, Lanes last) {
+  std::int64_t i = 0;
+  for (; i + rows <= s.m; i += rows) pair_tile<rows, vectors, accumulate>(s, a.at(i, 0), b, c + i * s.ldc, last);
+  for (; i + 4 <= s.m; i += 4) pair_tile<4, vectors, accumulate>(s, a.at(i, 0), b, c + i * s.ldc, last);
+  for (; i < s.m; ++i) pair_tile<1, vectors, accumulate>(s, a.at(i, 0), b, c + i * s.ldc, last);
+}
+
+template <bool accumulate>
+inline void pair_strips(const PairShape& s, const LeftWords& a, const Word* b, float* c) {
+  constexpr std::int64_t w = F::width;
+  std::int64_t j = 0;
+  for (; j + 4 * w <= s.n; j += 4 * w) pair_columns<6, 4, accumulate>(s, a, b + j, c + j, All{});
+  for (; j + 2 * w <= s.n; j += 2 * w) pair_columns<12, 2, accumulate>(s, a, b + j, c + j, All{});
+  for (; j + w <= s.n; j += w) pair_columns<12, 1, accumulate>(s, a, b + j, c + j, All{});
+  if (j < s.n) pair_columns<12, 1, accumulate>(s, a, b + j, c + j, Some{s.n - j});
+}
+
+inline void multiply_pairs(const PairShape& s, const LeftWords& a, const Word* b, float* c) {
+  s.accumulate ? pair_strips<true>(s, a, b, c) : pair_strips<false>(s, a, b, c);
+}
+
+}  // namespace comera::kernels::COMERA_CPU

@@ -1,0 +1,256 @@
+// TT linear layer of bf16 activations. Rows are split into tiles; both products of a tile, and the ops fused to them,
+// run while the tile is in the cache. Words of the factors (pairs.h) are packed once per call. d_pre and U1 are rounded
+// as factors of the products that follow; sums are float.
+#include "kernels/tt_linear.h"
+
+#include "kernels/cpu/bf16/pairs.h"
+#include "kernels/cpu/common/activation.h"
+#include "kernels/cpu/common/tt_panels.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/linear.h"
+
+namespace comera::kernels::COMERA_CPU {
+namespace {
+
+constexpr std::int64_t strip = 64;   // columns of T1 at a time
+constexpr std::int64_t inner = 256;  // of x A at a time: its words for a strip fit the L1 cache
+
+std::int64_t forward_rows(std::int64_t tokens) { return tokens >= 1024 ? tile_rows : tokens >= 256 ? 32 : 16; }
+
+Word* words(Workspace& workspace, std::int64_t count) { return reinterpret_cast<Word*>(workspace.floats(count)); }
+
+// Packs a right factor [k, n] in parallel over its columns.
+void pack(const Context& context, std::int64_t k, std::int64_t n, const Bf16* from, Word* to) {
+  parallel_for(context, tiles_of(n, panel), [&](std::int64_t p) {
+    const std::int64_t j = p * panel;
+    pack_pairs(k, min(panel, n - j), from + j, n, to + j, n);
+  });
+}
+
+struct ForwardMemory {
+  Word* left = nullptr;           // of A: [M / 2, width]
+  Word* right[max_outputs] = {};  // of B: [R / 2, N]
+};
+
+ForwardMemory forward_memory(const TtLinearForward& a, Workspace& workspace) {
+  ForwardMemory memory;
+  if (!a.t1_is_given) memory.left = words(workspace, pairs_of(a.in) * a.width);
+  for (int i = 0; i < a.outputs; ++i) memory.right[i] = words(workspace, pairs_of(a.output[i].rank) * a.output[i].out);
+  return memory;
+}
+std::size_t forward_workspace(const Context&, const TtLinearForward& a) {
+  Workspace counter(nullptr);
+  forward_memory(a, counter);
+  return counter.used();
+}
+
+// T1 = x A for rows [row, row + rows).
+void multiply_left(const TtLinearForward& a, const Word* left, std::int64_t row, std::int64_t rows) {
+  alignas(64) float sums[tile_rows * strip];
+  alignas(64) Bf16 padded[tile_rows * inner];
+  for (std::int64_t j = 0; j < a.width; j += strip) {
+    const std::int64_t columns = min(strip, a.width - j);
+    for (std::int64_t first = 0; first < max<std::int64_t>(a.in, 1); first += inner) {
+      const std::int64_t count = min(inner, a.in - first);
+      const Bf16* x = elements(a.x) + row * a.ldx + first;
+      const LeftWords x_words = count % 2 == 0 ? rows_of(x, a.ldx) : padded_rows(rows, count, x, a.ldx, padded);
+      multiply_pairs({rows, columns, pairs_of(count), a.width, columns, first > 0}, x_words,
+                     left + first / 2 * a.width + j, sums);
+    }
+    write_block(false, rows, columns, sums, columns, elements(a.t1) + row * a.width + j, a.width);
+  }
+}
+
+// Computes y of one output for rows [row, row + rows).
+template <class Act>
+void forward_output(const TtLinearForward& a, const TtOutput& o, const Word* right, std::int64_t row,
+                    std::int64_t rows) {
+  alignas(64) float block[tile_rows * panel];
+  const LeftWords t1 = rows_of(elements(a.t1) + row * a.width + o.offset, a.width);
+  for (std::int64_t j = 0; j < o.out; j += panel) {
+    const std::int64_t columns = min(panel, o.out - j), at = row * o.ldy + j;
+    multiply_pairs({rows, columns, pairs_of(o.rank), o.out, columns}, t1, right + j, block);
+    const float* bias = o.bias ? f32(o.bias) + j : nullptr;
+    Element *pre = o.pre ? elements(o.pre) + at : nullptr, *y = elements(o.y) + at;
+    if (a.tokens * o.out >= streamed_from)
+      finish_rows<Act, true>({rows, columns}, block, columns, bias, pre, y, o.ldy);
+    else
+      finish_rows<Act>({rows, columns}, block, columns, bias, pre, y, o.ldy);
+  }
+}
+
+Status run(const Context& context, const TtLinearForward& a) {
+  if (context.workspace_bytes < forward_workspace(context, a)) return Status::workspace_too_small;
+  Workspace workspace(context.workspace);
+  const ForwardMemory memory = forward_memory(a, workspace);
+  if (!a.t1_is_given) pack(context, a.in, a.width, elements(a.left), memory.left);
+  for (int i = 0; i < a.outputs; ++i)
+    pack(context, a.output[i].rank, a.output[i].out, elements(a.output[i].right), memory.right[i]);
+  const std::int64_t step = forward_rows(a.tokens);
+  parallel_for(context, tiles_of(a.tokens, step), [&](std::int64_t tile) {
+    const std::int64_t row = tile * step, rows = min(step, a.tokens - row);
+    if (!a.t1_is_given) multiply_left(a, memory.left, row, rows);
+    for (int i = 0; i < a.outputs; ++i)
+      with_activation(a.activation,
+                      [&](auto act) { forward_output<decltype(act)>(a, a.output[i], memory.right[i], row, rows); });
+  });
+  return Status::ok;
+}
+
+struct BackwardMemory {
+  std::int64_t groups = 1;
+  Word* left = nullptr;                      // of A^T: [width / 2, M]
+  Word* right_transposed[max_outputs] = {};  // of B^T, panel after panel of its rows: [columns / 2, R]
+  Word* right[max_outputs] = {};             // of B, to recompute pre
+  PartialSums sums[max_outputs];
+  float* u1[max_outputs] = {};  // per group: sums of one tile [rows, R]
+  Word* t1[max_outputs] = {};   // per group: words of T1^T of one tile
+};
+
+bool recomputes(const TtLinearBackward& a, const TtOutput& o) { return a.activation != Activation::none && !o.pre; }
+
+BackwardMemory backward_memory(const TtLinearBackward& a, Workspace& workspace) {
+  BackwardMemory memory;
+  memory.groups = groups_of(a);
+  memory.left = words(workspace, pairs_of(a.width) * a.in);
+  for (int i = 0; i < a.outputs; ++i) {
+    const TtOutput& o = a.output[i];
+    memory.right_transposed[i] = words(workspace, pairs_of(o.out) * o.rank);
+    if (a.activation != Activation::none) memory.right[i] = words(workspace, pairs_of(o.rank) * o.out);
+    memory.sums[i].take(workspace, memory.groups, o);
+    memory.u1[i] = workspace.floats(memory.groups * tile_rows * o.rank);
+    memory.t1[i] = words(workspace, memory.groups * tile_rows / 2 * o.rank);
+  }
+  return memory;
+}
+
+std::size_t backward_workspace(const Context& context, const TtLinearBackward& a) {
+  Workspace counter(nullptr);
+  backward_memory(a, counter);
+  return a.x ? max(counter.used(), product_workspace(context, left_gradient(a))) : counter.used();
+}
+
+void pack_right(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
+  for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) {
+    const TtOutput& o = a.output[i];
+    const std::int64_t j = p * panel, columns = min(panel, o.out - j);
+    const Bf16* right = elements(o.right) + j;
+    pack_pairs_transposed(columns, o.rank, right, o.out, memory.right_transposed[i] + j / 2 * o.rank, o.rank);
+    if (recomputes(a, o)) pack_pairs(o.rank, columns, right, o.out, memory.right[i] + j, o.out);
+  });
+}
+
+void pack_left(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
+  parallel_for(context, tiles_of(a.in, panel), [&](std::int64_t p) {
+    const std::int64_t j = p * panel;
+    pack_pairs_transposed(a.width, min(panel, a.in - j), elements(a.left) + j * a.width, a.width, memory.left + j,
+                          a.in);
+  });
+}
+
+// One output of a tile of rows, whose sums belong to one group.
+struct BackwardTile {
+  const TtLinearBackward& a;
+  const BackwardMemory& memory;
+  std::int64_t group;
+  bool first;  // of its group: partial sums are overwritten
+  std::int64_t row, rows;
+
+  // d_pre of one panel of columns; an odd last column is followed by a zero.
+  template <class Act>
+  void start(const TtOutput& o, int i, std::int64_t j, std::int64_t columns, Bf16* d_pre, float* d_bias) const {
+    const Bf16* dy = elements(o.dy) + row * o.ldy + j;
+    if (!__is_same(Act, Identity) && !o.pre) {
+      alignas(64) float again[tile_rows * panel];
+      multiply_pairs({rows, columns, pairs_of(o.rank), o.out, columns},
+                     rows_of(elements(a.t1) + row * a.width + o.offset, a.width), memory.right[i] + j, again);
+      finish_rows<Identity>({rows, columns}, again, columns, o.bias ? f32(o.bias) + j : nullptr, nullptr, again,
+                            columns);
+      start_rows<Act>({rows, columns}, dy, o.ldy, again, columns, d_pre, panel, d_bias);
+    } else {
+      start_rows<Act>({rows, columns}, dy, o.ldy, elements(o.pre) + row * o.ldy + j, o.ldy, d_pre, panel, d_bias);
+    }
+    if (columns % 2 != 0)
+      for (std::int64_t r = 0; r < rows; ++r) d_pre[r * panel + columns] = {};
+  }
+
+  template <class Act>
+  void run(int i) const {
+    alignas(64) Bf16 d_pre[tile_rows * panel];
+    alignas(64) Word d_pre_words[tile_rows / 2 * panel];
+    const TtOutput& o = a.output[i];
+    float* u1 = memory.u1[i] + group * tile_rows * o.rank;
+    Word* t1 = memory.t1[i] + group * tile_rows / 2 * o.rank;
+    float* d_bias = memory.sums[i].d_bias + group * o.out;
+    float* d_right = memory.sums[i].d_right + group * o.rank * o.out;
+    pack_pairs(rows, o.rank, elements(a.t1) + row * a.width + o.offset, a.width, t1, o.rank);
+    for (std::int64_t j = 0; j < o.out; j += panel) {
+      const std::int64_t columns = min(panel, o.out - j);
+      if (first) std::memset(d_bias + j, 0, static_cast<std::size_t>(columns) * sizeof(float));
+      start<Act>(o, i, j, columns, d_pre, d_bias + j);
+      multiply_pairs({rows, o.rank, pairs_of(columns), o.rank, o.rank, j > 0}, rows_of(d_pre, panel),
+                     memory.right_transposed[i] + j / 2 * o.rank, u1);
+      pack_pairs(rows, columns, d_pre, panel, d_pre_words, columns);
+      multiply_pairs({o.rank, columns, pairs_of(rows), columns, columns, !first}, columns_of(t1, o.rank), d_pre_words,
+                     d_right + j * o.rank);
+    }
+    write_block(false, rows, o.rank, u1, o.rank, elements(a.u1) + row * a.width + o.offset, a.width);
+  }
+};
+
+// dx = or += U1 A^T for rows [row, row + rows).
+void backward_input(const TtLinearBackward& a, const Word* left, std::int64_t row, std::int64_t rows) {
+  alignas(64) float block[tile_rows * panel];
+  for (std::int64_t j = 0; j < a.in; j += panel) {
+    const std::int64_t columns = min(panel, a.in - j);
+    multiply_pairs({rows, columns, pairs_of(a.width), a.in, columns}, rows_of(elements(a.u1) + row * a.width, a.width),
+                   left + j, block);
+    Bf16* dx = elements(a.dx) + row * a.lddx + j;
+    if (!a.accumulate_dx) {
+      write_block(a.tokens * a.in >= streamed_from, rows, columns, block, columns, dx, a.lddx);
+      continue;
+    }
+    for (std::int64_t i = 0; i < rows; ++i)
+      sweep(0, columns, [&](std::int64_t c, auto lanes) {
+        store(dx + i * a.lddx + c, load(dx + i * a.lddx + c, lanes) + load(block + i * columns + c, lanes), lanes);
+      });
+  }
+}
+
+// dx in the memory of x: the last use of x is behind, and the product has used the workspace.
+void replace_input(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
+  pack_left(context, a, memory);
+  parallel_for(context, tiles_of(a.tokens, tile_rows), [&](std::int64_t tile) {
+    backward_input(a, memory.left, tile * tile_rows, min(tile_rows, a.tokens - tile * tile_rows));
+  });
+}
+
+Status run(const Context& context, const TtLinearBackward& a) {
+  if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
+  if (a.tokens == 0) return Status::ok;
+  Workspace workspace(context.workspace);
+  const BackwardMemory memory = backward_memory(a, workspace);
+  const bool beside = a.dx && a.dx != a.x;
+  pack_right(context, a, memory);
+  if (beside) pack_left(context, a, memory);
+  parallel_for(context, memory.groups, [&](std::int64_t group) {
+    const Range range = part_of(a.tokens, tile_rows, memory.groups, group);
+    for (std::int64_t row = range.first; row < range.last; row += tile_rows) {
+      const BackwardTile tile{a, memory, group, row == range.first, row, min(tile_rows, range.last - row)};
+      for (int i = 0; i < a.outputs; ++i) with_activation(a.activation, [&](auto act) { tile.run<decltype(act)>(i); });
+      if (beside) backward_input(a, memory.left, row, tile.rows);
+    }
+  });
+  for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { memory.sums[i].reduce(a.output[i], p); });
+  if (!a.x) return Status::ok;
+  const Status status = run_product(context, left_gradient(a));
+  if (status == Status::ok && a.dx == a.x) replace_input(context, a, memory);
+  return status;
+}
+
+}  // namespace
+
+void bind(Op<TtLinearForward>& op) { op.run = run, op.workspace_bytes = forward_workspace; }
+void bind(Op<TtLinearBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace; }
+
+}  // namespace comera::kernels::COMERA_CPU

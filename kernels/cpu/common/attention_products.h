@@ -1,0 +1,92 @@
+// The small products of attention: float factors by libxsmm, bf16 factors by words of two numbers (bf16/pairs.h).
+// Sums are float.
+#pragma once
+
+#include "kernels/cpu/common/attention_block.h"
+#if defined(COMERA_BF16_CALLS)
+#include "kernels/cpu/bf16/pairs.h"
+#else
+#include "kernels/cpu/common/gemm.h"
+#endif
+
+namespace comera::kernels::COMERA_CPU {
+
+#if defined(COMERA_BF16_CALLS)
+
+// A right factor of at most key_block x largest_head numbers.
+struct PackedFactor {
+  alignas(64) Word words[largest_head / 2 * key_block];
+};
+
+// The right factor [d, padded] whose columns are keys; those beyond the keys are zero.
+inline void pack_transposed(const KeyBlock& block, std::int64_t d, const Bf16* x, std::int64_t ld, PackedFactor& to) {
+  pack_pairs_transposed(d, block.keys, x, ld, to.words, key_block);
+  for (std::int64_t q = 0; q < pairs_of(d); ++q)
+    for (std::int64_t j = block.keys; j < block.padded; ++j) to.words[q * key_block + j] = 0;
+}
+
+// The right factor [padded, d] whose rows are keys; those beyond the keys are zero.
+inline void pack_rows(const KeyBlock& block, std::int64_t d, const Bf16* x, std::int64_t ld, PackedFactor& to) {
+  pack_pairs(block.keys, d, x, ld, to.words, d);
+  for (std::int64_t i = pairs_of(block.keys) * d; i < block.padded / 2 * d; ++i) to.words[i] = 0;
+}
+
+// score [count, padded] at key_block = rows [count, d] times transposed keys.
+inline void multiply_keys(std::int64_t count, const KeyBlock& block, std::int64_t d, const Bf16* rows, std::int64_t ld,
+                          const PackedFactor& keys, float* score) {
+  alignas(64) Bf16 padded[query_block * (largest_head + 1)];
+  multiply_pairs({count, block.padded, pairs_of(d), key_block, key_block},
+                 d % 2 == 0 ? rows_of(rows, ld) : padded_rows(count, d, rows, ld, padded), keys.words, score);
+}
+
+// sum [count, d] at d = or += p [count, padded] at key_block times the rows of keys.
+inline void multiply_rows(std::int64_t count, const KeyBlock& block, std::int64_t d, const Bf16* p,
+                          const PackedFactor& rows, bool accumulate, float* sum, std::int64_t ld_sum) {
+  multiply_pairs({count, d, block.padded / 2, d, ld_sum, accumulate}, rows_of(p, key_block), rows.words, sum);
+}
+
+// sum [padded, d] += the transpose of p [count, padded] at key_block, times rows [count, d].
+inline void add_outer(std::int64_t count, const KeyBlock& block, std::int64_t d, const Bf16* p, const Bf16* rows,
+                      std::int64_t ld, float* sum) {
+  alignas(64) Word left[query_block / 2 * key_block];
+  alignas(64) Word right[query_block / 2 * largest_head];
+  pack_pairs(count, block.padded, p, key_block, left, block.padded);
+  pack_pairs(count, d, rows, ld, right, d);
+  multiply_pairs({block.padded, d, pairs_of(count), d, d, true}, columns_of(left, block.padded), right, sum);
+}
+
+#else
+
+struct PackedFactor {
+  alignas(64) float numbers[largest_head * key_block];
+};
+
+inline void pack_transposed(const KeyBlock& block, std::int64_t d, const float* x, std::int64_t ld, PackedFactor& to) {
+  transpose(block.keys, d, x, ld, to.numbers, key_block);
+  for (std::int64_t i = 0; i < d; ++i)
+    for (std::int64_t j = block.keys; j < block.padded; ++j) to.numbers[i * key_block + j] = 0;
+}
+
+inline void pack_rows(const KeyBlock& block, std::int64_t d, const float* x, std::int64_t ld, PackedFactor& to) {
+  copy_block(block.keys, d, x, ld, to.numbers, d);
+  for (std::int64_t i = block.keys * d; i < block.padded * d; ++i) to.numbers[i] = 0;
+}
+
+inline void multiply_keys(std::int64_t count, const KeyBlock& block, std::int64_t d, const float* rows, std::int64_t ld,
+                          const PackedFactor& keys, float* score) {
+  SmallGemm({count, block.padded, d, ld, key_block, key_block})(rows, keys.numbers, score);
+}
+
+inline void multiply_rows(std::int64_t count, const KeyBlock& block, std::int64_t d, const float* p,
+                          const PackedFactor& rows, bool accumulate, float* sum, std::int64_t ld_sum) {
+  SmallGemm({count, d, block.padded, key_block, d, ld_sum, accumulate})(p, rows.numbers, sum);
+}
+
+inline void add_outer(std::int64_t count, const KeyBlock& block, std::int64_t d, const float* p, const float* rows,
+                      std::int64_t ld, float* sum) {
+  SmallGemm({block.padded, d, count, key_block, ld, d, true, true})(p, rows, sum);
+}
+
+#endif
+
+}  // namespace comera::kernels::COMERA_CPU
