@@ -11,7 +11,6 @@ namespace comera::kernels::COMERA_CPU {
 namespace {
 
 constexpr std::int64_t panel = 128;  // columns
-constexpr std::int64_t page_floats = 1024;
 
 RowProducts row_products(const LinearForward& a) { return {a.tokens, a.in, a.out, f32(a.x), a.ldx, f32(a.weight)}; }
 
@@ -83,30 +82,35 @@ Status run_backward(const Context& context, const LinearBackward& a) {
   return Status::ok;
 }
 
-// part = or += x^T g for some rows. If rows start a multiple of 4 KiB apart, they would map to the same cache lines.
-// The columns of x are then copied into contiguous panels.
-void product_rows(const Product& a, Range rows, bool accumulate, float* part) {
-  const std::int64_t count = rows.last - rows.first;
-  if (a.ldx % page_floats != 0)
-    return SmallGemm({a.in, a.out, count, a.ldx, a.ldg, a.out, accumulate, true})(f32(a.x) + rows.first * a.ldx,
-                                                                                  f32(a.g) + rows.first * a.ldg, part);
-  alignas(64) float block[group_rows * panel];
-  for (std::int64_t j = 0; j < a.in; j += panel) {
-    const std::int64_t columns = min(panel, a.in - j);
-    copy_block(count, columns, f32(a.x) + rows.first * a.ldx + j, a.ldx, block, columns);
-    SmallGemm({columns, a.out, count, columns, a.ldg, a.out, accumulate, true})(block, f32(a.g) + rows.first * a.ldg,
-                                                                                part + j * a.out);
-  }
+// Copies a panel of x and prefetches its rows further down: they are short and far apart, which the processor does not
+// foresee.
+void copy_panel(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t ldx, float* block) {
+  constexpr std::int64_t ahead = 16;  // rows
+  for (std::int64_t i = 0; i < rows; ++i, x += ldx, block += columns)
+    for (std::int64_t j = 0; j < columns; j += F::width) {
+      _mm_prefetch(reinterpret_cast<const char*>(x + ahead * ldx + j), _MM_HINT_T0);
+      const std::int64_t lanes = min<std::int64_t>(F::width, columns - j);
+      store(block + j, load(x + j, lanes), lanes);
+    }
 }
 
-// For small results with many rows: each group of rows has its own sum, and the sums are added at the end.
+// For small results with many rows: each group of rows has its own sum, and the sums are added at the end. The columns
+// of x are copied into contiguous panels.
 void product_by_groups(const Context& context, const Product& a) {
-  const std::int64_t groups = groups_of(a.tokens);
+  const std::int64_t groups = groups_of(a.tokens), size = a.in * a.out;
   float* part = f32(context.workspace);
   parallel_for(context, groups, [&](std::int64_t group) {
+    alignas(64) float block[group_rows * panel];
     const Range range = part_of(a.tokens, group_rows, groups, group);
-    for (std::int64_t row = range.first; row < range.last; row += group_rows)
-      product_rows(a, {row, min(row + group_rows, range.last)}, row > range.first, part + group * a.in * a.out);
+    for (std::int64_t j = 0; j < a.in; j += panel) {
+      const std::int64_t columns = min(panel, a.in - j);
+      for (std::int64_t row = range.first; row < range.last; row += group_rows) {
+        const std::int64_t count = min(group_rows, range.last - row);
+        copy_panel(count, columns, f32(a.x) + row * a.ldx + j, a.ldx, block);
+        SmallGemm({columns, a.out, count, columns, a.ldg, a.out, row > range.first, true})(
+            block, f32(a.g) + row * a.ldg, part + group * size + j * a.out);
+      }
+    }
   });
   add_groups(context, a.in, a.out, groups, part, f32(a.result), a.ld_result);
 }
