@@ -14,10 +14,10 @@ fi
 # expect_repeatable OPTION...: the same bytes for any number of threads and after a resume. Leaves `one`.
 expect_repeatable() {
   rm -rf one two
-  for threads in 1 2; do
-    run "$COMERA" pretrain "${tiny[@]}" --dtype bf16 "$@" --save-every 2 --threads $threads -o "$([ $threads = 1 ] && echo one || echo two)"
-    expect_exit 0
-  done
+  run "$COMERA" pretrain "${tiny[@]}" --dtype bf16 "$@" --save-every 2 --threads 1 -o one
+  expect_exit 0
+  run "$COMERA" pretrain "${tiny[@]}" --dtype bf16 "$@" --save-every 2 --threads 2 -o two
+  expect_exit 0
   expect_same_bytes one/model.safetensors two/model.safetensors
   expect_resumes one
 }
@@ -43,7 +43,7 @@ for method in adamw8bit apollo-mini 'galore8bit --galore-rank 8' adalomo; do
   expect_repeatable --form dense --optimizer $method
 done
 tiny=("${narrow[@]}")
-expect_repeatable --form tt --steps 8 --late-after 2 --target-fraction 0.7 --prune-every 2
+expect_repeatable --form tt --late-after 1 --target-fraction 0.7 --prune-every 1
 
 run "$COMERA" pretrain --resume one --dtype fp32
 expect_refused '--dtype was bf16 and is fp32'
@@ -69,5 +69,5 @@ saved_bytes() { # OPTION...
   python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["memory"]["saved"])' .out
 }
 percent=$((100 * $(saved_bytes --dtype bf16) / $(saved_bytes)))
-[ $percent -ge 49 ] && [ $percent -le 53 ] || fail "bf16 keeps $percent % of the bytes of fp32"
+if [ $percent -lt 49 ] || [ $percent -gt 53 ]; then fail "bf16 keeps $percent % of the bytes of fp32"; fi
 finish
