@@ -13,6 +13,8 @@ namespace comera::train {
 namespace {
 
 std::unique_ptr<Method> make_method(const std::string& name, const MethodSettings& settings) {
+  if (name == "adagrad") return make_adagrad();
+  if (name == "sgd") return make_sgd();
   if (name == "adamw8bit") return make_adamw8bit(settings.least_elements);
   if (name == "apollo-mini") return make_apollo_mini(settings.least_elements);
   if (name == "galore" || name == "galore8bit")
@@ -61,8 +63,8 @@ const MethodRule* rule_at_once(const std::vector<MethodRule>& rules) {
 }
 
 const std::vector<std::string>& method_names() {
-  static const std::vector<std::string> names = {"adamw",       "adamw8bit", "galore", "galore8bit",
-                                                 "apollo-mini", "lomo",      "adalomo"};
+  static const std::vector<std::string> names = {"adamw",      "adagrad",     "sgd",  "adamw8bit", "galore",
+                                                 "galore8bit", "apollo-mini", "lomo", "adalomo"};
   return names;
 }
 

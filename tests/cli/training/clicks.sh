@@ -57,6 +57,20 @@ expect_same_bytes whole/model.safetensors again/model.safetensors
 run "$COMERA" pretrain --resume again --schema other.json
 expect_refused 'schema'
 
+# Adagrad on the tables alone, of dense and of TTM form.
+tables=("${options[@]}" "${forms[@]}" --optimizer 'emb_l.*=adagrad' --layer 'emb_l.1=form:dense' --lr-tables 5e-2
+  --lr-cores 5e-2)
+run "$COMERA" pretrain "${tables[@]}" -o adagrad
+expect_exit 0
+run "$COMERA" pretrain "${tables[@]}" --threads 2 -o adagrad-threads
+expect_same_bytes adagrad/model.safetensors adagrad-threads/model.safetensors
+rm -r adagrad-threads/checkpoints/step-00000120 adagrad-threads/model.safetensors
+run "$COMERA" pretrain --resume adagrad-threads
+expect_exit 0
+expect_same_bytes adagrad/model.safetensors adagrad-threads/model.safetensors
+run "$COMERA" evaluate adagrad --data dev.csv --require 'auc>=0.7'
+expect_exit 0
+
 # A run that is stopped after its best model reports what the undisturbed run does.
 fast=("${options[@]:0:${#options[@]}-1}" --form dense --lr 3e-2 --schedule constant --eval-every 20 --log-every 1)
 run "$COMERA" pretrain "${fast[@]}" -o best
