@@ -143,7 +143,7 @@ TEST_CASE("memory methods: adagrad is refused on a gradient in a subspace; sgd h
   CHECK_NOTHROW(after_ten_steps(*engine_of(compact(), method("sgd")), 1));
 }
 
-TEST_CASE("memory methods: under adagrad and sgd rank diagonals keep AdamW") {
+TEST_CASE("memory methods: under adagrad and sgd, of all layers or by name, rank diagonals keep AdamW") {
   for (const char* word : {"adagrad", "sgd"}) {
     const plan::Machine machine{&kernels::reference_backend(), DType::f64, nullptr};
     Engine engine(machine, toy::factory(DType::f64), {.update = train::optimizer(method(word))});
@@ -155,6 +155,10 @@ TEST_CASE("memory methods: under adagrad and sgd rank diagonals keep AdamW") {
       CHECK(choice.number_of(parameter) == (is_diagonal ? 0 : 1));
     }
     CHECK(diagonals > 0);
+    const train::MethodChoice named({.rules = train::parse_methods({std::string("up=") + word})});
+    for (const Parameter& parameter : engine.model().parameters().all())
+      CHECK(named.number_of(parameter) ==
+            (parameter.name.starts_with("up.") && parameter.role != layers::Role::diagonal ? 1 : 0));
   }
 }
 

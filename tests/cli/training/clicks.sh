@@ -58,7 +58,7 @@ run "$COMERA" pretrain --resume again --schema other.json
 expect_refused 'schema'
 
 # Adagrad on the tables alone, of dense and of TTM form.
-tables=("${options[@]}" "${forms[@]}" --optimizer 'emb_l.*=adagrad' --layer 'emb_l.1=form:dense' --lr-tables 5e-2
+tables=("${options[@]}" "${forms[@]}" --optimizer 'emb_l.?=adagrad' --layer 'emb_l.1=form:dense' --lr-tables 5e-2
   --lr-cores 5e-2)
 run "$COMERA" pretrain "${tables[@]}" -o adagrad
 expect_exit 0
