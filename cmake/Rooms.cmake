@@ -34,7 +34,7 @@ list(TRANSFORM products PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/ OUTPUT_VARIABLE
 list(TRANSFORM products PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/bf16/)
 list(REMOVE_ITEM sources ${replaced})
 list(FILTER sources EXCLUDE REGEX
-  "/(adamw8|apollo|galore|host_copy|lomo|optimizer|rank_objective)[.]cpp$")
+  "/(adagrad|adamw8|apollo|galore|host_copy|lomo|optimizer|rank_objective)[.]cpp$")
 add_library(comera_kernels_v4bf16 OBJECT ${sources} ${products})
 target_compile_options(comera_kernels_v4bf16 PRIVATE
   ${COMERA_ISA_FLAGS_v4} -mavx512bf16 -ffp-contract=fast -O3 ${COMERA_ISA_WARNINGS})

@@ -11,6 +11,9 @@
 # split by you) these are trained too, for hours. COMERA is the program, SEED (1) the seed of all runs. It takes about
 # 15 minutes on two cores; --smoke takes seconds, on a few rows. FOLDER receives the data, a run and a log for each
 # model, and results.md and results.json. A second call keeps what is finished and goes on with the rest.
+#
+# OPTIMIZER (adamw) is for --optimizer, such as adagrad or 'emb_l.*=adagrad'; RATE is its learning rate of all weights,
+# about ten times the recipe's for adagrad. Name another FOLDER for each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -101,13 +104,16 @@ keep "$folder/data/talkingdata.json" << 'SCHEMA'
 {"format": "csv", "label": "is_attributed", "categories": ["ip", "app", "device", "os", "channel"]}
 SCHEMA
 
+# The learning rates of AdamW, or RATE.
+rates() { echo --lr "${RATE:-$1}" --lr-cores "${RATE:-$1}"; }
+
 # learn NAME options...: trains and evaluates one model.
 learn() {
   local name=$1
   shift
   [ ! -e "$folder/$name.evaluation.json" ] || return 0
   logged "$name" "$comera" pretrain --model dlrm-small --task ctr "${data[@]}" --seed "$seed" --weight-decay 0 \
-    --schedule linear --log-every 50 --save-every 10m "$@" -o "$folder/$name" --resume
+    --optimizer "${OPTIMIZER:-adamw}" --schedule linear --log-every 50 --save-every 10m "$@" -o "$folder/$name" --resume
   "$comera" evaluate "$folder/$name" --data "$test" --batch 2048 --json 2> "$folder/$name.evaluate.log" |
     keep "$folder/$name.evaluation.json"
 }
@@ -137,30 +143,31 @@ length() { if "$smoke"; then echo --steps 4; else echo --epochs "$1"; fi; }
 data=(--data "$folder/data/movielens.train.tsv.zst" --schema "$folder/data/movielens.json")
 test=$folder/data/movielens.test.tsv.zst
 # shellcheck disable=SC2046
-compare movielens 1000 "8 16" --batch 2048 $(length 3) --lr 2e-3 --lr-cores 2e-3
+compare movielens 1000 "8 16" --batch 2048 $(length 3) $(rates 2e-3)
 
 data=(--data "$folder/data/frappe.train.libfm.zst")
 test=$folder/data/frappe.test.libfm.zst
 # shellcheck disable=SC2046
-compare frappe 500 "8 16" --batch 512 $(length 10) --lr 2e-3 --lr-cores 2e-3
+compare frappe 500 "8 16" --batch 512 $(length 10) $(rates 2e-3)
 
 if [ -r "$ctr/criteo8k_train.tsv.zst" ]; then
   data=(--data "$ctr/criteo8k_train.tsv.zst" --schema criteo --min-count 2)
   test=$ctr/criteo8k_dev.tsv.zst
   # shellcheck disable=SC2046
-  compare criteo-8k 200 "8" --batch 256 $(length 10) --lr 1e-3 --lr-cores 1e-3
+  compare criteo-8k 200 "8" --batch 256 $(length 10) $(rates 1e-3)
 fi
 if [ -r "$ctr/talkingdata_100k.csv.zst" ]; then
   data=(--data "$folder/data/talkingdata.train.csv.zst" --schema "$folder/data/talkingdata.json" --min-count 2)
   test=$folder/data/talkingdata.test.csv.zst
   # shellcheck disable=SC2046
-  compare talkingdata 500 "8" --batch 1024 $(length 5) --lr 1e-3 --lr-cores 1e-3
+  compare talkingdata 500 "8" --batch 1024 $(length 5) $(rates 1e-3)
 fi
 if [ -r "$ctr/criteo_train.tsv.zst" ] && ! "$smoke"; then
   data=(--data "$ctr/criteo_train.tsv.zst" --schema criteo --min-count 10 --hidden 32 --bottom-mlp "512,256,64"
     --top-mlp "512,256")
   test=$ctr/criteo_dev.tsv.zst
-  compare criteo 20000 "32 64" --batch 2048 --epochs 1 --lr 1e-3 --lr-cores 1e-3
+  # shellcheck disable=SC2046
+  compare criteo 20000 "32 64" --batch 2048 --epochs 1 $(rates 1e-3)
 fi
 
 echo "== the tables of Criteo Kaggle: 33.76 million rows, 32 wide, batch 10,000"

@@ -35,7 +35,9 @@ Option optimizer_option(const char* group) {
       .type = OptionType::list,
       .group = group,
       .help =
-          "the update of dense linear weights, with AdamW for all others; adamw8bit stores moments in 8 bits; galore "
+          "the update of weights: adamw; adagrad (a sum of squares per number) and sgd (no state, no momentum), of all "
+          "weights but rank diagonals, with weight decay apart from the gradient. The others are for dense linear "
+          "weights, with AdamW for the rest: adamw8bit stores moments in 8 bits; galore "
           "has them in the subspace of a gradient's first singular vectors, galore8bit in 8 bits there; apollo-mini "
           "stores a row of moments per weight and scales the gradient by them; lomo (no state) and adalomo (one mean "
           "per "

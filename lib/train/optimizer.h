@@ -27,8 +27,8 @@ struct OptimizerOptions {
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
   // The rate and the corrections are those of a step; the decay is for parameters with weight decay.
   kernels::AdamwScalars adamw = {};
-  // The methods of dense linear weights. Cores, diagonals, tables, biases and norms have AdamW in 32 bits: they are
-  // small, or learn unstably otherwise.
+  // The methods of weights. Those with less state than AdamW are for dense linear weights, but for Adagrad and SGD:
+  // cores, tables, biases and norms are small, or learn unstably otherwise.
   MethodSettings methods = {};
   std::int64_t refactor_every = 0;  // steps between new factorisations of tensor trains (refactor.h); 0: none
   // Scale of the updates of weights beside those in subspaces (Parameter::beside_subspaces).

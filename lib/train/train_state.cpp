@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/train/click_state.h"
 #include "lib/train/whole_number.h"
 
 namespace comera::train {
@@ -44,12 +46,14 @@ template <class State, class Visit>
 void each_field(State& state, const Visit& visit) {
   each_first_field(state, visit);
   each_score("best", state.best_scores, visit);
+  visit("best_clicks", state.best_clicks);
   visit("evaluation_step", state.evaluation.step);
   visit("evaluation_loss", state.evaluation.loss);
   visit("evaluation_accuracy", state.evaluation.accuracy);
   visit("evaluation_seconds", state.evaluation.seconds);
   visit("evaluation_counted", state.evaluation.counted);
   each_score("evaluation", state.evaluation.scores, visit);
+  visit("evaluation_clicks", state.evaluation.clicks);
   visit("stretch_loss", state.stretch.loss);
   visit("stretch_correct", state.stretch.correct);
   visit("stretch_seconds", state.stretch.seconds);
@@ -65,6 +69,13 @@ void each_field(State& state, const Visit& visit) {
 }
 
 template <class Value>
+io::Json written(const Value& value) {
+  return value;
+}
+
+io::Json written(const ClickMetrics& clicks) { return clicks_json(clicks); }
+
+template <class Value>
 void read(const io::Json& json, Value& value) {
   json.get_to(value);
 }
@@ -75,6 +86,8 @@ void read(const io::Json& json, std::uint64_t& value) {
   if (whole_number(json) < 0) fail_input("a count was wanted, {} came", json.dump());
   value = json.get<std::uint64_t>();
 }
+
+void read(const io::Json& json, ClickMetrics& clicks) { clicks = clicks_from(json); }
 
 void read(const io::Json& json, layers::RankTable& table) {
   if (!json.is_object()) fail_input("lists of ranks by name were wanted");
@@ -108,7 +121,7 @@ void require_checksum(io::Json& json, const std::string& file_name) {
 std::string TrainState::to_json() const {
   io::Json json;
   json[version_key] = version;
-  each_field(*this, [&](const char* name, const auto& value) { json[name] = value; });
+  each_field(*this, [&](const char* name, const auto& value) { json[name] = written(value); });
   json["data"] = data.to_json();
   json["ranks"] = ranks.to_json();
   json[checksum_key] = hash_text(json.dump());
@@ -122,6 +135,8 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
   TrainState state;
   state.with_checksums = found != 1 || json.contains(checksum_key);
   const auto take = [&](const char* name, auto& value) {
+    // Earlier states of version 2 have no metrics of clicks.
+    if (std::is_same_v<decltype(value), ClickMetrics&> && !json.contains(name)) return;
     try {
       read(json.at(name), value);
     } catch (const InputError& error) {

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "lib/data/loader.h"
+#include "lib/engine/click_metrics.h"
 #include "lib/engine/score_metrics.h"
 #include "lib/train/rank_adaptation.h"
 
 namespace comera::train {
 
+using engine::ClickMetrics;
 using engine::ScoreMetrics;
 
 // Sums since the last line of metrics.jsonl.
@@ -29,6 +31,7 @@ struct LastEvaluation {
   double loss = 0, accuracy = 0, seconds = 0;
   std::int64_t counted = 0;
   ScoreMetrics scores;
+  ClickMetrics clicks;  // without errors by bootstrap
 };
 
 struct TrainState {
@@ -42,6 +45,7 @@ struct TrainState {
   std::int64_t best_step = -1;  // -1: none yet
   double best_loss = 0, best_accuracy = 0;
   ScoreMetrics best_scores;
+  ClickMetrics best_clicks;
   std::int64_t evaluations_without_gain = 0;
   bool evaluation_due = false;  // a signal interrupted the evaluation: a resumed run repeats it
   LastEvaluation evaluation;

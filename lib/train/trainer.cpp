@@ -181,6 +181,7 @@ void Trainer::take_up() {
   last_.task = options_.task;
   if (state_.evaluation.step != state_.step) return;
   last_.scores = state_.evaluation.scores;
+  last_.clicks = state_.evaluation.clicks;
   last_.loss = state_.evaluation.loss;
   last_.accuracy = state_.evaluation.accuracy;
   last_.counted = state_.evaluation.counted;
@@ -303,6 +304,7 @@ void Trainer::adapt(const RankAdaptation::Event& event) {
   state_.best_step = -1;
   state_.best_accuracy = state_.best_loss = 0;
   state_.best_scores = {};
+  state_.best_clicks = {};
 }
 
 StepReport Trainer::report_of() const {
@@ -367,7 +369,8 @@ void Trainer::evaluate_now() {
     return;
   }
   state_.evaluation_due = false;
-  state_.evaluation = {state_.step, last_.loss, last_.accuracy, last_.seconds, last_.counted, last_.scores};
+  state_.evaluation = {state_.step,   last_.loss,   last_.accuracy, last_.seconds,
+                       last_.counted, last_.scores, last_.clicks};
   metrics_->evaluation(state_.step, seconds(), last_, *engine_);
   // Models that have not reached the target do not count as best.
   const bool counts = !ranks_->has_target() || ranks_->progress().reached;
@@ -378,7 +381,7 @@ void Trainer::evaluate_now() {
     state_.best_loss = last_.loss;
     state_.best_accuracy = last_.accuracy;
     state_.best_scores = last_.scores;
-    best_clicks_ = last_.clicks;
+    state_.best_clicks = last_.clicks;
   }
   state_.evaluations_without_gain = better || !counts ? 0 : state_.evaluations_without_gain + 1;
   last_evaluation_ = seconds();
@@ -466,7 +469,7 @@ RunResult Trainer::run() {
   result.best_loss = state_.best_loss;
   result.best_accuracy = state_.best_accuracy;
   result.best_scores = state_.best_scores;
-  result.best_clicks = best_clicks_;
+  result.best_clicks = state_.best_clicks;
   result.memory = memory_table();
   result.planned_peak =
       planned_peak_ + engine_->driver_bytes() + (inputs_.teacher ? inputs_.teacher->driver_bytes() : 0);

@@ -50,9 +50,9 @@ struct RunResult {
   std::int64_t best_step = -1;
   double best_loss = 0, best_accuracy = 0;
   ScoreMetrics best_scores;
-  engine::ClickMetrics best_clicks;  // count 0: the best model is from before a resume
-  MemoryTable memory;                // as planned at the end of the run
-  std::size_t planned_peak = 0;      // largest planned memory at any time, with the memory of a device's driver
+  ClickMetrics best_clicks;
+  MemoryTable memory;            // as planned at the end of the run
+  std::size_t planned_peak = 0;  // largest planned memory at any time, with the memory of a device's driver
   std::size_t measured_peak = 0;
   double waited_ms = 0;  // waiting time for the readers
 };
@@ -127,7 +127,6 @@ class Trainer {
   std::int64_t saved_step_ = -1;
   StepReport last_report_;
   Evaluation last_;
-  engine::ClickMetrics best_clicks_;
   std::size_t planned_peak_ = 0;
 };
 

@@ -185,10 +185,15 @@ OLD_STATE = {"schema_version": 1, "step": 6, "data": json.dumps(POSITION),
              "seconds": 0.5, "metrics_bytes": 1200, "tokens": 96, "best_step": 3, "best_loss": 1.0,
              "best_accuracy": 0.5,
              "evaluations_without_gain": 1, "evaluation_due": False, "recent_losses": [1.1, 1.0], "first_loss": 0.0}
-LATER = {f"{group}_{name}": 1 for group, names in {"evaluation": ["step", "loss", "accuracy", "seconds", "counted"],
+SCORES = ["scored", "mse", "pearson", "spearman"]
+CLICKS = {"count": 7, "clicks": 3, "auc": 0.7, "nce": None, "calibration": 1.1,
+          "bins": [{"count": 4, "predicted": 0.1, "observed": 0.25}, {"count": 3, "predicted": 0.5, "observed": None}]}
+LATER = {f"{group}_{name}": 1 for group, names in {"best": SCORES,
+         "evaluation": ["step", "loss", "accuracy", "seconds", "counted", *SCORES],
          "stretch": ["loss", "correct", "seconds", "steps", "tokens", "counted"],
          "means": ["loss", "accuracy", "step_ms", "tokens_per_second"]}.items() for name in names}
-STATE = {**OLD_STATE, **LATER, "schema_version": 2, "files": {"model.safetensors": "00"},
+STATE = {**OLD_STATE, **LATER, "best_clicks": CLICKS, "evaluation_clicks": {}, "schema_version": 2,
+         "files": {"model.safetensors": "00"},
          "best_files": {"model.safetensors": "00"}}
 
 SEEDS = {
@@ -316,7 +321,7 @@ WORDS = {
     "fuzz_gguf_model": ["llama", "qwen3", "general.architecture", "attention.head_count", "blk.0.attn_q.weight",
                         "rope.freq_base", "tokenizer.ggml.model", "gpt2", "output.weight"],
     "fuzz_adapter_config": [*ADAPTER, "1e308", "-1", "0", "null", "true", "9223372036854775807"],
-    "fuzz_state": [*STATE, *POSITION, *RANKS, "1e300", "-1", "9223372036854775808", "null", "checksum"],
+    "fuzz_state": [*STATE, *POSITION, *RANKS, *CLICKS, *CLICKS["bins"][0], "1e300", "-1", "9223372036854775808", "null", "checksum"],
     "fuzz_sentencepiece": ["\\x12", "\\x1a", "\\x00\\x00\\x04\\x00", "\\xff\\xff\\xff\\x7f"],
     "fuzz_model_config": ["model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
                           "pad_token_id", "layer_norm_eps", "rope_theta", "rope_scaling", "head_dim", "id2label",

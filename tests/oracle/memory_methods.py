@@ -1,12 +1,14 @@
 """Ten steps of memory-efficient training methods, written from their formulas with PyTorch in double precision.
 
     python3 tests/oracle/memory_methods.py > tests/oracle/memory_methods.h
+    python3 tests/oracle/memory_methods.py adagrad > tests/oracle/adagrad.h    # and SGD
 
 needs torch and numpy. The model is the dense one of tests/engine/toy_model.h without dropout: a table for the first
 token, a linear layer with GELU, a linear classifier. The tests of the methods read the numbers.
 """
 
 import math
+import sys
 
 import numpy as np
 import torch
@@ -222,6 +224,36 @@ class Adam8(Adam):
         return update
 
 
+def train_by(optimizer):
+    """optimizer(matrices, others) is one of PyTorch's for two lists of parameters: those with and without weight decay."""
+    weights = model()
+    groups = [[w for name, w in weights.items() if decays(name) == of] for of in (True, False)]
+    step_of = optimizer(*groups)
+    for step in range(STEPS):
+        for name, g in clipped(gradients(weights, step)).items():
+            weights[name].grad = g
+        step_of.step()
+    return weights
+
+
+class DecoupledAdagrad(torch.optim.Adagrad):
+    """PyTorch's adds weight decay to the gradient; here it is apart from it, as in AdamW."""
+
+    def __init__(self, matrices, others):
+        super().__init__([*matrices, *others], lr=RATE)
+        self.matrices = matrices
+
+    def step(self):
+        with torch.no_grad():
+            for w in self.matrices:
+                w *= 1 - RATE * DECAY
+        super().step()
+
+
+def sgd(matrices, others):
+    return torch.optim.SGD([{"params": matrices, "weight_decay": DECAY}, {"params": others}], lr=RATE)
+
+
 def train_at_once(update):
     """`up.weight` has W <- update(W, G, step); the others have Adam without clipping."""
     weights, adam = model(), Adam()
@@ -270,15 +302,19 @@ def show(name, weights, digits=15, across=5):
 print("// Weights after ten steps, made by tests/oracle/memory_methods.py.")
 print("// clang-format off")
 print("#pragma once\n\nnamespace oracle {\n")
-show("adamw", train(lambda step, name: None, Adam()))
-show("compact", train(compact, Adam()))
-show("velora", train(lambda step, name: None, Adam(), Velora()))
-show("apollo_mini", train(lambda step, name: None, ApolloMini()))
-show("galore_rows", train(lambda step, name: None, Galore("up.weight", 2)))
-show("galore_columns", train(lambda step, name: None, Galore("down.weight", 2)))
-# The code book of first moments is not symmetric, so the sign of the singular vector counts.
-show("galore8bit_positive", train(lambda step, name: None, Galore("up.weight", 1, Adam8, [1])), 8, 8)
-show("galore8bit_negative", train(lambda step, name: None, Galore("up.weight", 1, Adam8, [-1])), 8, 8)
-show("lomo", train_at_once(lomo))
-show("adalomo", train_at_once(AdaLomo()))
+if sys.argv[1:] == ["adagrad"]:
+    show("adagrad", train_by(DecoupledAdagrad))
+    show("sgd", train_by(sgd))
+else:
+    show("adamw", train(lambda step, name: None, Adam()))
+    show("compact", train(compact, Adam()))
+    show("velora", train(lambda step, name: None, Adam(), Velora()))
+    show("apollo_mini", train(lambda step, name: None, ApolloMini()))
+    show("galore_rows", train(lambda step, name: None, Galore("up.weight", 2)))
+    show("galore_columns", train(lambda step, name: None, Galore("down.weight", 2)))
+    # The code book of first moments is not symmetric, so the sign of the singular vector counts.
+    show("galore8bit_positive", train(lambda step, name: None, Galore("up.weight", 1, Adam8, [1])), 8, 8)
+    show("galore8bit_negative", train(lambda step, name: None, Galore("up.weight", 1, Adam8, [-1])), 8, 8)
+    show("lomo", train_at_once(lomo))
+    show("adalomo", train_at_once(AdaLomo()))
 print("}  // namespace oracle")

@@ -10,6 +10,7 @@
 #include "lib/layers/activations/policy.h"
 #include "lib/train/optimizer.h"
 #include "tests/engine/toy_model.h"
+#include "tests/oracle/adagrad.h"
 
 using namespace comera;
 using engine::Engine;
@@ -111,6 +112,54 @@ TEST_CASE("train: a table has a learning rate of its own") {
 
 TEST_CASE("memory methods: AdamW is that of the formulas") {
   check(after_ten_steps(*engine_of({}, options()), 1), oracle::adamw);
+}
+
+namespace {
+
+train::OptimizerOptions method(const char* word) {
+  train::OptimizerOptions settings = options();
+  settings.methods.rules = train::parse_methods({word});
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("memory methods: adagrad and sgd are PyTorch's, with weight decay apart from the gradient") {
+  const auto adagrad = engine_of({}, method("adagrad")), sgd = engine_of({}, method("sgd"));
+  for (const char* name : names) {
+    const Parameter &one = *adagrad->model().parameters().find(name), &other = *sgd->model().parameters().find(name);
+    CHECK(adagrad->weights().state(0, one.index).shape == Shape{0});
+    CHECK(adagrad->weights().state(2, one.index).shape == one.shape);
+    for (std::size_t which = 0; which < sgd->weights().state().size(); ++which)
+      CHECK(sgd->weights().state(which, other.index).shape == Shape{0});
+  }
+  check(after_ten_steps(*adagrad, 1), oracle::adagrad);
+  check(after_ten_steps(*sgd, 1), oracle::sgd);
+}
+
+TEST_CASE("memory methods: adagrad is refused on a gradient in a subspace; sgd has no state that a new one would mix") {
+  CHECK_THROWS_WITH(engine_of(compact(), method("adagrad")),
+                    Catch::Contains("--optimizer adagrad needs whole gradients"));
+  CHECK_NOTHROW(after_ten_steps(*engine_of(compact(), method("sgd")), 1));
+}
+
+TEST_CASE("memory methods: under adagrad and sgd, of all layers or by name, rank diagonals keep AdamW") {
+  for (const char* word : {"adagrad", "sgd"}) {
+    const plan::Machine machine{&kernels::reference_backend(), DType::f64, nullptr};
+    Engine engine(machine, toy::factory(DType::f64), {.update = train::optimizer(method(word))});
+    const train::MethodChoice choice({.rules = train::parse_methods({word})});
+    int diagonals = 0;
+    for (const Parameter& parameter : engine.model().parameters().all()) {
+      const bool is_diagonal = parameter.role == layers::Role::diagonal;
+      diagonals += is_diagonal;
+      CHECK(choice.number_of(parameter) == (is_diagonal ? 0 : 1));
+    }
+    CHECK(diagonals > 0);
+    const train::MethodChoice named({.rules = train::parse_methods({std::string("up=") + word})});
+    for (const Parameter& parameter : engine.model().parameters().all())
+      CHECK(named.number_of(parameter) ==
+            (parameter.name.starts_with("up.") && parameter.role != layers::Role::diagonal ? 1 : 0));
+  }
 }
 
 TEST_CASE("memory methods: compact is CompAct of the formulas, with any number of micro-batches") {

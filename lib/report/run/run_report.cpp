@@ -88,6 +88,7 @@ Json result_json(const RunReport& report) {
   if (result.best_step >= 0) {
     json["dev"]["best"] = {{"step", result.best_step}};
     json["dev"]["best"].update(measures_json(report.task, result.best_loss, result.best_accuracy, result.best_scores));
+    add_clicks(json["dev"]["best"], result.best_clicks);
   }
   json["step_ms"] = to_json(Cell(closing(report.model, "step_ms")));
   json["tokens_per_second"] = to_json(Cell(closing(report.model, "tokens_per_second")));

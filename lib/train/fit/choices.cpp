@@ -17,7 +17,7 @@ struct Means {
 
 // A cheaper method is a further line at its place. For models without weights for 8-bit moments the last two have
 // AdamW in 32 bits. act2bit, share and velora are in no line: they save what `cheap` saves exactly. offload is for GPUs
-// whose sequences are long enough.
+// whose sequences are long enough. Adagrad and SGD need rates of their own.
 constexpr Means order[] = {{.activations = "keep", .optimizer = "adamw", .splits = false},
                            {.activations = "cheap", .optimizer = "adamw", .splits = false},
                            {.activations = "cheap", .optimizer = "adamw", .splits = true},

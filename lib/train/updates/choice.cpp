@@ -13,6 +13,8 @@ namespace comera::train {
 namespace {
 
 std::unique_ptr<Method> make_method(const std::string& name, const MethodSettings& settings) {
+  if (name == "adagrad") return make_adagrad();
+  if (name == "sgd") return make_sgd();
   if (name == "adamw8bit") return make_adamw8bit(settings.least_elements);
   if (name == "apollo-mini") return make_apollo_mini(settings.least_elements);
   if (name == "galore" || name == "galore8bit")
@@ -22,11 +24,12 @@ std::unique_ptr<Method> make_method(const std::string& name, const MethodSetting
   return make_adamw();
 }
 
-// "up" of "up.weight", "up.weight.core.0" and "up.bias".
+// "up" of "up.weight", "up.bias", and of the parts of a chain: "up.tt.0", "up.rank.0", "up.exact.rows".
 std::string layer_of(const Parameter& parameter) {
   const std::string& name = parameter.name;
-  const std::size_t end = std::min(name.rfind(".weight"), name.rfind(".bias"));
-  return end == std::string::npos ? name : name.substr(0, end);
+  std::size_t end = name.size();
+  for (const char* part : {".weight", ".bias", ".tt.", ".rank.", ".exact."}) end = std::min(end, name.rfind(part));
+  return name.substr(0, end);
 }
 
 bool matches(const MethodRule& rule, const Parameter& parameter) {
@@ -61,8 +64,8 @@ const MethodRule* rule_at_once(const std::vector<MethodRule>& rules) {
 }
 
 const std::vector<std::string>& method_names() {
-  static const std::vector<std::string> names = {"adamw",       "adamw8bit", "galore", "galore8bit",
-                                                 "apollo-mini", "lomo",      "adalomo"};
+  static const std::vector<std::string> names = {"adamw",      "adagrad",     "sgd",  "adamw8bit", "galore",
+                                                 "galore8bit", "apollo-mini", "lomo", "adalomo"};
   return names;
 }
 
@@ -130,7 +133,7 @@ void MethodChoice::check(const layers::Parameters& parameters) const {
     if (std::none_of(all.begin(), all.end(), [&](const Parameter& p) { return matches(rule, p) && takes(rule, p); }))
       fail_input(
           "[train] --optimizer {}: {} has no dense linear weight of {} elements or more{}; cores of tensor trains, "
-          "tables and small weights have AdamW in 32 bits; use adamw",
+          "tables and small weights have AdamW in 32 bits; use adamw, or adagrad or sgd, which take them",
           word_of(rule), rule.glob.empty() ? "the model" : "what matches", settings_.least_elements,
           rule.method.ends_with("lomo") || (rule.glob.empty() && rule.method.starts_with("galore")) ? " in a block"
                                                                                                     : "");

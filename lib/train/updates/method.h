@@ -69,6 +69,9 @@ class Method {
 };
 
 std::unique_ptr<Method> make_adamw();
+// A sum of squared gradients per number, and no state (kernels/adagrad.h).
+std::unique_ptr<Method> make_adagrad();
+std::unique_ptr<Method> make_sgd();
 // Moments in 8 bits (kernels/adamw8.h), of dense linear weights with at least so many elements.
 std::unique_ptr<Method> make_adamw8bit(std::int64_t least_elements);
 // GaLore (arXiv 2403.03507): the constants of its pretraining are the defaults.

@@ -57,6 +57,40 @@ expect_same_bytes whole/model.safetensors again/model.safetensors
 run "$COMERA" pretrain --resume again --schema other.json
 expect_refused 'schema'
 
+# Adagrad on the tables alone, of dense and of TTM form.
+tables=("${options[@]}" "${forms[@]}" --optimizer 'emb_l.?=adagrad' --layer 'emb_l.1=form:dense' --lr-tables 5e-2
+  --lr-cores 5e-2)
+run "$COMERA" pretrain "${tables[@]}" -o adagrad
+expect_exit 0
+run "$COMERA" pretrain "${tables[@]}" --threads 2 -o adagrad-threads
+expect_same_bytes adagrad/model.safetensors adagrad-threads/model.safetensors
+rm -r adagrad-threads/checkpoints/step-00000120 adagrad-threads/model.safetensors
+run "$COMERA" pretrain --resume adagrad-threads
+expect_exit 0
+expect_same_bytes adagrad/model.safetensors adagrad-threads/model.safetensors
+run "$COMERA" evaluate adagrad --data dev.csv --require 'auc>=0.7'
+expect_exit 0
+
+# A run that is stopped after its best model reports what the undisturbed run does.
+fast=("${options[@]:0:${#options[@]}-1}" --form dense --lr 3e-2 --schedule constant --eval-every 20 --log-every 1)
+run "$COMERA" pretrain "${fast[@]}" -o best
+expect_exit 0
+"$COMERA" pretrain "${fast[@]}" -o stopped >.out 2>stopped.err &
+pid=$!
+while kill -0 $pid 2>/dev/null && ! grep -q 'step 90/120' stopped.err 2>.err; do sleep 0.01; done
+kill -s TERM $pid 2>/dev/null
+wait $pid
+run "$COMERA" pretrain --resume stopped
+expect_exit 0
+expect_same_bytes best/model.safetensors stopped/model.safetensors
+python3 - <<'PY' || fail 'a resumed run reports the metrics of clicks of the undisturbed run'
+import json
+best, stopped = (json.load(open(f"{name}/report.json")) for name in ("best", "stopped"))
+assert best["dev"]["best"]["step"] <= 80 and best["dev"] == stopped["dev"], (best["dev"], stopped["dev"])
+assert best["dev"]["best"]["auc"] == best["auc"] and best["dev"]["last"]["auc"] != best["auc"], best["dev"]
+assert all(best[key] == stopped[key] for key in ("auc", "nce", "calibration", "accuracy")), stopped
+PY
+
 # predict: a probability per row, with or without the column of labels, from a file and from standard input.
 run "$COMERA" predict whole --data dev.csv
 expect_exit 0

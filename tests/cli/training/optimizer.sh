@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --optimizer adamw8bit, galore, galore8bit, apollo-mini, lomo, adalomo, and by name: the same bytes for any number of
+# --optimizer adagrad, sgd, adamw8bit, galore, galore8bit, apollo-mini, lomo, adalomo, and by name: the same bytes for any number of
 # threads and after a resume, fewer bytes of state, through a removal of ranks; refused where it has nothing to do and on a resume of another optimiser.
 . "$(dirname "$0")/../expect.sh"
 # shellcheck source=../tiny_task.sh
@@ -7,7 +7,7 @@
 wide=("${tiny[@]}" --hidden 64 --intermediate 128 --save-every 2 --galore-rank 8 --galore-refresh 3)
 
 named='adamw8bit,*attention*=apollo-mini,*output.dense=galore'
-for method in adamw8bit galore galore8bit apollo-mini lomo adalomo "$named"; do for form in dense tt; do
+for method in adagrad sgd adamw8bit galore galore8bit apollo-mini lomo adalomo "$named"; do for form in dense tt; do
   # of the model in TT form the pooler's and the classifier's weights are too small or chains, so one layer stays dense
   [ $form = dense ] && forms=(--form dense) || forms=(--form tt --layer '*output.dense=form:dense')
   run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer adamw -o plain
@@ -32,6 +32,32 @@ run "$COMERA" pretrain "${wide[@]}" --form tt --layer '*output.dense=form:dense'
   --prune-every 3 --target-fraction 0.5 --late-after 6 --lr-ranks 5e-2 -o pruned
 expect_exit 0
 
+# entries of cores and their sums of squares are removed together; threads and a resume in the late stage change nothing
+falling=("${wide[@]}" --form tt --optimizer adagrad --steps 12 --prune-every 3 --target-fraction 0.5 --late-after 6
+  --lr-ranks 5e-2)
+for threads in 1 2; do
+  run "$COMERA" pretrain "${falling[@]}" --threads $threads -o fallen$threads
+  expect_exit 0
+done
+expect_same_bytes fallen1/model.safetensors fallen2/model.safetensors
+python3 - <<'PY' || fail 'cores have sums of squares of their shape, rank diagonals the moments of AdamW'
+import json, struct
+def shapes(name):
+    with open(f"fallen1/checkpoints/step-00000012/{name}.safetensors", "rb") as file:
+        tensors = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
+        return {key: one["shape"] for key, one in tensors.items() if key != "__metadata__"}
+weights, states = shapes("model"), shapes("optimizer")
+for key in weights:
+    found = {state for state in ("moment1", "moment2", "square_sum") if f"{state}.{key}" in states}
+    assert found == ({"moment1", "moment2"} if ".rank." in key else {"square_sum"}), (key, found)
+    assert ".tt." not in key or states[f"square_sum.{key}"] == weights[key], key
+assert any(".rank." in key and shape != [4] for key, shape in weights.items()), weights
+PY
+rm -r fallen2/checkpoints/step-00000012 fallen2/model.safetensors
+run "$COMERA" pretrain --resume fallen2
+expect_exit 0
+expect_same_bytes fallen1/model.safetensors fallen2/model.safetensors
+
 # a basis is a state: a resume between two of them has it, and a later one comes from the gradient of its step
 run "$COMERA" pretrain "${wide[@]}" --form dense --optimizer galore -o one
 expect_exit 0
@@ -40,6 +66,8 @@ run "$COMERA" pretrain --resume one --galore-rank 4
 expect_refused '--galore-rank was 8 and is 4'
 rm -r one
 
+refuses 'adagrad needs whole gradients' --data train.tsv "${columns[@]}" --form dense --hidden 64 \
+  --optimizer adagrad --activations compact
 refuses 'galore needs whole gradients' --data train.tsv "${columns[@]}" --form dense --hidden 64 \
   --optimizer galore --galore-rank 4 --activations compact
 refuses "galore-rank 128: '.*' is 64 x 64" --data train.tsv "${columns[@]}" --form dense --hidden 64 --optimizer galore
