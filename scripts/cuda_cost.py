@@ -3,7 +3,7 @@
 
   scripts/cuda_cost.py                       mnli-6enc in TT form, 32 x 128 tokens, bf16
   scripts/cuda_cost.py --batch 1 --model encoder-small --rank 8
-  scripts/cuda_cost.py --save FILE           also writes the launches, for --launches FILE
+  scripts/cuda_cost.py --save FILE           also writes the launches, for --launches FILE: a run takes minutes
 
 The launches are those of the host: the program record_step (cmake --build build --target record_step) runs one step on
 the emulator of the CUDA backend and counts what the threads of each launch do. The instructions are those of nvcc for
@@ -310,7 +310,7 @@ def print_table(groups):
         print("  ".join(cells))
 
 
-def print_sums(groups, graph, options):
+def print_sums(groups, graph, gpu, options):
     """Sums per op and of the step; returns whether a target is missed."""
     ops = {}
     for launch, count, _, total in groups:
@@ -321,7 +321,7 @@ def print_sums(groups, graph, options):
     for name, (count, total) in sorted(ops.items(), key=lambda item: -item[1][1]):
         print(f"{name:<28} {count:>8} {1e6 * total:>8.1f}")
     launches, step = sum(group[1] for group in groups), sum(group[3] for group in groups)
-    gaps = launches * GPUS[options.gpu].gap
+    gaps = launches * gpu.gap
     print(f"\nstep {1e3 * step:.3f} ms on one {options.gpu.upper()}, {1e3 * gaps:.3f} ms of them gaps; "
           f"{launches} launches, {graph} calls in the recorded graph")
     if options.model != "mnli-6enc" or options.seq != 128 or options.batch not in TARGETS:
@@ -334,6 +334,14 @@ def print_sums(groups, graph, options):
     return "missed" in said
 
 
+def assumption(text):
+    name, _, value = text.partition("=")
+    if name not in {field.name for field in dataclasses.fields(Gpu)}:
+        raise argparse.ArgumentTypeError(f"there is no constant {name}")
+    number = float(value)
+    return name, int(number) if number == int(number) and number < 1e6 else number
+
+
 def options_of(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="mnli-6enc", help="of record_step (default: %(default)s)")
@@ -341,6 +349,9 @@ def options_of(arguments):
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--seq", type=int, default=128)
     parser.add_argument("--gpu", choices=GPUS, default="h100")
+    parser.add_argument("--assume", metavar="NAME=VALUE", action="append", default=[], type=assumption,
+                        help="another value of a constant, in its units: " +
+                        ", ".join(field.name for field in dataclasses.fields(Gpu)))
     parser.add_argument("--build", default=str(ROOT / "build"), help="folder of record_step; keeps compiled kernels")
     parser.add_argument("--launches", metavar="FILE", help="read the launches from a file")
     parser.add_argument("--save", metavar="FILE", help="write the launches to a file")
@@ -358,12 +369,13 @@ def main():
         if options.save:
             pathlib.Path(options.save).write_text(text, encoding="utf-8")
         launches, graph = launches_of(text)
-        groups = grouped(launches, kernels_for(launches, options), GPUS[options.gpu])
+        gpu = dataclasses.replace(GPUS[options.gpu], **dict(options.assume))
+        groups = grouped(launches, kernels_for(launches, options), gpu)
     except (Failure, OSError) as failure:
         print(f"cuda_cost.py: {failure}", file=sys.stderr)
         return 2
     print_table(groups)
-    missed = print_sums(groups, graph, options)
+    missed = print_sums(groups, graph, gpu, options)
     return 1 if options.check and missed else 0
 
 

@@ -71,6 +71,7 @@ class Recorder {
     Slab slab{reinterpret_cast<std::uintptr_t>(data), reinterpret_cast<std::uintptr_t>(data) + bytes};
     for (auto* stamps : {&slab.read, &slab.written, &slab.read_by, &slab.written_by})
       stamps->resize(bytes / sector + 1);
+    lowest_ = std::min(lowest_, slab.begin), highest_ = std::max(highest_, slab.end);
     slabs_.push_back(std::move(slab));
   }
   void remove(const void* data) {
@@ -116,9 +117,12 @@ class Recorder {
   void touch(const volatile void* data, std::size_t bytes, bool write) {
     if (!watching_ || thread->unseen > 0) return;
     const auto at = reinterpret_cast<std::uintptr_t>(data);
-    for (Slab& slab : slabs_)
-      if (at >= slab.begin && at < slab.end) return touch(slab, at - slab.begin, bytes, write);
-    if (!is_shared(at)) return;
+    if (at >= lowest_ && at < highest_)
+      for (Slab& slab : slabs_)
+        if (at >= slab.begin && at < slab.end) return touch(slab, at - slab.begin, bytes, write);
+    // Most accesses are to a thread's own stack, above this call.
+    constexpr std::uintptr_t most_stack = 64 << 10;
+    if (at - reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) < most_stack || !is_shared(at)) return;
     now_.shared += bytes;
     // An exchange of operands whose thread then reads elements of shared memory loads blocks of a matrix.
     if (!write && bytes == 2 && std::exchange(thread->shown, false)) ++now_.blocks, --now_.products;
@@ -180,6 +184,7 @@ class Recorder {
   }
 
   std::vector<Slab> slabs_;
+  std::uintptr_t lowest_ = UINTPTR_MAX, highest_ = 0;  // of the slabs
   std::vector<Call> calls_;
   std::vector<std::uint64_t> moved_{0, 0};  // bytes of different sectors since the beginning, after each launch
   Launched now_;
@@ -196,9 +201,12 @@ Recorder& recorder() {
 
 const Backend& real() { return kernels::cuda::table(); }
 
-// The bytes of a call's arguments with all pointers equal. User addresses are those between 2^32 and 2^47.
+// The bytes of a call's arguments with all pointers and sites of dropout equal. User addresses are those between 2^32
+// and 2^47.
 template <class Args>
-std::string key_of(const Args& args) {
+std::string key_of(Args args) {
+  if constexpr (requires { args.dropout.site; }) args.dropout.site = 0;
+  if constexpr (requires { args.output_dropout.site; }) args.output_dropout.site = 0;
   std::vector<std::uint64_t> words((sizeof args + 7) / 8);
   std::memcpy(words.data(), &args, sizeof args);
   for (std::uint64_t& word : words)

@@ -101,6 +101,9 @@ def check_sums(folder):
     check(run("--launches", path, "--no-instructions").returncode == 0, "without --check a missed target has a status")
     faster = step_of(run("--launches", path, "--no-instructions", "--gpu", "h200"))[0]
     check(faster < milliseconds, "more memory rate makes a step no faster")
+    slower = step_of(run("--launches", path, "--no-instructions", "--assume", "gap=11e-6"))[0]
+    check(abs(slower - milliseconds - 6 * 0.01) < 1e-3, f"gaps longer by 10 us make {slower} of {milliseconds} ms")
+    check(run("--launches", path, "--assume", "gab=1").returncode == 2, "accepts an unknown constant")
     end = "graph\t6\n"
     for wrong in ("nothing\n", text, text.replace("264x1x1", "264x1") + end, text.replace("\t64000", "") + end):
         path.write_text(wrong, encoding="utf-8")
