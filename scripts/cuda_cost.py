@@ -60,7 +60,7 @@ class Gpu:
 
 # Memory: copies on one card of each kind, read and written bytes together.
 GPUS = {"h100": Gpu(memory=3.0e12), "h200": Gpu(memory=4.3e12)}
-# Issue 19: milliseconds and launches of mnli-6enc at 128 tokens, and what a review of the sources estimated.
+# Seconds and launches of mnli-6enc at 128 tokens that are wanted, and what a review of the sources estimated.
 TARGETS = {32: 1.45e-3, 1: 0.8e-3}
 MOST_LAUNCHES, REVIEW = 175, 1.95e-3
 FLOPS_OF_MMA = 2 * 16 * 8 * 16  # m16n8k16
@@ -195,7 +195,8 @@ def files_of(launches):
 def find_tools(options):
     nvcc = options.nvcc or os.environ.get("CUDACXX") or shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     beside = pathlib.Path(nvcc).resolve().parent / "nvdisasm"
-    nvdisasm = options.nvdisasm or (str(beside) if beside.exists() else shutil.which("nvdisasm"))
+    nvdisasm = (options.nvdisasm or os.environ.get("NVDISASM") or
+                (str(beside) if beside.exists() else shutil.which("nvdisasm")))
     missing = [name for name, path in (("nvcc", shutil.which(nvcc)), ("nvdisasm", nvdisasm and shutil.which(nvdisasm)))
                if not path]
     return nvcc, nvdisasm, missing
@@ -356,7 +357,8 @@ def options_of(arguments):
     parser.add_argument("--launches", metavar="FILE", help="read the launches from a file")
     parser.add_argument("--save", metavar="FILE", help="write the launches to a file")
     parser.add_argument("--nvcc", help="default: CUDACXX, or that of the path")
-    parser.add_argument("--nvdisasm", help="default: beside nvcc, or that of the path (PyPI: nvidia-cuda-nvdisasm)")
+    parser.add_argument("--nvdisasm", help="default: NVDISASM, beside nvcc, or that of the path; from PyPI: "
+                        "nvidia-cuda-nvdisasm")
     parser.add_argument("--no-instructions", action="store_true", help="compile and disassemble nothing")
     parser.add_argument("--check", action="store_true", help="status 1 if the step misses a target")
     return parser.parse_args(arguments)

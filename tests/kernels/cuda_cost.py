@@ -129,7 +129,7 @@ def check_instructions():
 
 def check_recorded(build, folder):
     if not (build / "record_step").exists():
-        print("SKIPPED: a recorded step: this build has no record_step (sanitizers)")
+        print("SKIPPED: a recorded step: this build has no record_step (tests/bench/tests.cmake)")
         return
     saved = folder / "saved"
     options = ("--model", "encoder-small", "--rank", 4, "--batch", 1, "--seq", 8, "--no-instructions")
@@ -143,9 +143,26 @@ def check_recorded(build, folder):
     fused = [launch for launch in recorded if "tt_forward_fused<Bf16" in launch["kernel"]]
     check(fused and all(launch["products"] > 0 for launch in fused), "no products of the fused forward")
     check(any(launch["op"] == "adamw" and launch["written"] > 0 for launch in recorded), "no update")
-    _, _, missing = cuda_cost.find_tools(cuda_cost.options_of([]))
+    # A norm writes its input and its output in bf16, and two numbers per token.
+    norms = [launch for launch in recorded if launch["op"] == "norm_forward" and launch["count"] > 1]
+    for launch in norms:
+        tokens, columns = map(int, launch["shape"].split(" x "))
+        written = launch["written"] - 2 * 2 * tokens * columns
+        check(0 < written <= 2 * (4 * tokens + 2 * 32), f"a norm of {launch['shape']} writes {launch['written']} bytes")
+    check(norms, "no norms")
+
+
+def check_compiled(folder):
+    nvcc, nvdisasm, missing = cuda_cost.find_tools(cuda_cost.options_of([]))
     if missing:
         print(f"SKIPPED: a disassembly: {', '.join(missing)} not found")
+        return
+    kernels = cuda_cost.disassembled("norm", folder, nvcc, nvdisasm)
+    check("add_partials" in kernels, f"no kernel add_partials, but {sorted(kernels)}")
+    forward = kernels["norm: forward<Bf16, 3>"]
+    mix = forward.mix(False)
+    check(0 < mix.registers <= 128 and mix.loops, f"a norm has {mix}")
+    check(cuda_cost.disassembled("norm", folder, "false", nvdisasm).keys() == kernels.keys(), "compiled again")
 
 
 def main():
@@ -154,6 +171,7 @@ def main():
         check_sums(pathlib.Path(name))
         check_instructions()
         check_recorded(build, pathlib.Path(name))
+        check_compiled(pathlib.Path(name))
     for failure in failures:
         print(failure)
     return 1 if failures else 0
