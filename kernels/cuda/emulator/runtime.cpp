@@ -13,6 +13,7 @@
 #include "kernels/cuda/common/shared_limits.h"
 #include "kernels/cuda/emulator/queue.h"
 #include "kernels/cuda/emulator/threads.h"
+#include "kernels/cuda/emulator/watch.h"
 #include "kernels/host_copy.h"
 
 namespace comera::kernels::cuda {
@@ -31,6 +32,8 @@ std::size_t live_graphs = 0;
 std::set<const void*> loaded;                      // kernels
 std::map<const void*, std::size_t> shared_limits;  // of kernels that were given one
 int times_raised = 0;
+void (*watch)(Moment) = nullptr;
+Queued current;
 constexpr std::size_t graph_bytes = 4096, kernel_bytes = 512;  // GPU memory per graph and per kernel
 
 void protect(int how) {
@@ -48,11 +51,17 @@ void run(const Work& work) {
 Status enqueue(const Context&, Work work) {
   if (capture) {
     capture->work.push_back(std::move(work));
-  } else {
-    run(work);
+    return Status::ok;
   }
+  current = {};
+  if (watch) watch(Moment::begin);
+  run(work);
+  if (watch) watch(Moment::end);
   return Status::ok;
 }
+
+void set_watcher(void (*watcher)(Moment)) { watch = watcher; }
+const Queued& latest_call() { return current; }
 
 Status load(const void* kernel) {
   if (!loaded.insert(kernel).second || !capture) return Status::ok;
@@ -62,6 +71,7 @@ Status load(const void* kernel) {
 void unload_all() { loaded.clear(); }
 
 void check_shared(const void* kernel, std::size_t bytes) {
+  current.kernel = kernel, current.shared_bytes = bytes;
   const auto limit = shared_limits.find(kernel);
   if (bytes > (limit == shared_limits.end() ? SharedLimits::of_every_kernel : limit->second)) std::abort();
 }
@@ -87,6 +97,7 @@ void release(void* data, std::size_t bytes) {
 // During capture of a graph the host address is recorded, as on a GPU: each replay reads its current contents.
 Status upload(const Context& context, void* to, const void* from, std::size_t bytes) {
   return enqueue(context, [=] {
+    current.read = current.written = bytes;
     if (bytes > 0) std::memcpy(to, from, bytes);
   });
 }
@@ -211,7 +222,10 @@ Status copy_on_device(const Context& context, void* to, const void* from, std::s
 }
 
 Status zero_on_device(const Context& context, void* data, std::size_t bytes) {
-  return bytes == 0 ? Status::ok : emulator::enqueue(context, [=] { std::memset(data, 0, bytes); });
+  return bytes == 0 ? Status::ok : emulator::enqueue(context, [=] {
+    emulator::current.written = bytes;
+    std::memset(data, 0, bytes);
+  });
 }
 
 }  // namespace comera::kernels::cuda

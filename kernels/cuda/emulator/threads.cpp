@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cuda/emulator/races.h"
+#include "kernels/cuda/emulator/watch.h"
 
 // Saves the callee-saved registers on the current stack and continues on the other. System V ABI, x86-64.
 extern "C" void comera_switch_fiber(void** from, void* to);
@@ -246,6 +247,7 @@ int lane() { return grid_state.current % warp_size; }
 
 void wait_for_block() {
   Grid& g = grid_state;
+  ++counts.barriers;
   const unsigned generation = g.generation;
   races::release(g.barrier.at(generation));
   ++g.arrived;
@@ -280,6 +282,7 @@ void wait_for_warp(unsigned mask) {
 std::uint64_t exchange(unsigned mask, std::uint64_t value, int from_lane) {
   Warp& warp = own_warp();
   const int own = lane();
+  ++counts.exchanges;
   warp.value[own] = value;
   warp.source[own] = from_lane >= 0 && from_lane < warp_size ? from_lane : own;
   meet_warp(mask);
@@ -289,6 +292,7 @@ std::uint64_t exchange(unsigned mask, std::uint64_t value, int from_lane) {
 unsigned ballot(unsigned mask, bool predicate) {
   Warp& warp = own_warp();
   const int own = lane();
+  ++counts.exchanges;
   warp.value[own] = predicate ? 1 : 0;
   warp.source[own] = every_lane;
   meet_warp(mask);

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Checks scripts/cuda_cost.py: its sums and status on a small list of launches, its reading of a disassembly, and a
+step of a small model that record_step runs on the emulator.
+
+  tests/kernels/cuda_cost.py BUILD
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SCRIPT = ROOT / "scripts" / "cuda_cost.py"
+sys.path.insert(0, str(SCRIPT.parent))
+import cuda_cost
+import cuda_sass
+
+COLUMNS = ("op", "shape", "count", "kernel", "grid", "block", "dynamic_shared", "read", "cached", "written",
+           "by_blocks", "accesses", "narrow", "shared", "products", "blocks", "exchanges", "barriers")
+GPU = cuda_cost.GPUS["h100"]
+# Copies, a block whose threads wait at 1,000 barriers, and mma instructions of two blocks on each
+# multiprocessor.
+LAUNCHES = [
+    ("copies", "", 3, "-", "1x1x1", 1, 0, 30_000_000, 0, 30_000_000, 0, 0, 0, 0, 0, 0, 0, 0),
+    ("sums", "4 x 4", 2, "norm: sums", "1x1x1", 64, 0, 64, 64, 32, 96, 96, 0, 0, 0, 0, 0, 64_000),
+    ("products", "", 1, "tensor<64>", "264x1x1", 128, 0, 64, 0, 32, 96, 96, 0, 0, 32 * 264_000, 0, 0, 0),
+]
+# A loop of two products and a load of 16 bytes, with an activation of two alternatives behind it. The block at the end
+# comes back into the code before it, which makes no loop.
+DISASSEMBLY = """
+.text.kernel:
+        /*0000*/                   MOV R1, R2 ;
+.L_x_0:
+        /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0020*/                   HMMA.16816.F32.BF16 R8, R4, R6, R8 ;
+        /*0030*/                   HMMA.16816.F32.BF16 R8, R4, R6, R8 ;
+        /*0040*/               @P0 BRA `(.L_x_0) ;
+        /*0050*/               @P1 BRA `(.L_x_1) ;
+        /*0060*/                   FFMA R1, R1, R1, R1 ;
+        /*0070*/                   FFMA R1, R1, R1, R1 ;
+        /*0080*/                   BRA `(.L_x_2) ;
+.L_x_1:
+        /*0090*/                   LDG.E.U16 R1, desc[UR4][R2.64] ;
+        /*00a0*/                   FFMA R1, R1, R1, R1 ;
+        /*00b0*/                   FFMA R1, R1, R1, R1 ;
+        /*00c0*/                   FFMA R1, R1, R1, R1 ;
+.L_x_2:
+        /*00d0*/              @!P2 BRA `(.L_x_4) ;
+.L_x_3:
+        /*00e0*/                   STG.E desc[UR4][R2.64], R1 ;
+        /*00f0*/                   EXIT ;
+.L_x_4:
+        /*0100*/                   MOV R1, R2 ;
+        /*0110*/                   BRA `(.L_x_3) ;
+.L_x_5:
+        /*0120*/                   BRA `(.L_x_5);
+        /*0130*/                   NOP ;
+"""
+failures = []
+
+
+def check(is_true, what):
+    if not is_true:
+        failures.append(what)
+
+
+def near(a, b, tolerance=1e-6):
+    return abs(a - b) <= tolerance * max(abs(a), abs(b))
+
+
+def run(*arguments):
+    return subprocess.run([SCRIPT, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def step_of(done):
+    """Milliseconds, launches and calls of the graph in the output."""
+    match = re.search(r"^step ([0-9.]+) ms on one H[12]00, [0-9.]+ ms of them gaps; (\d+) launches, (\d+) calls",
+                      done.stdout, re.MULTILINE)
+    check(match, f"no sums: status {done.returncode}, {done.stdout}{done.stderr}")
+    return (float(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
+
+
+def check_sums(folder):
+    path = folder / "launches"
+    text = "\n".join("\t".join(map(str, line)) for line in [COLUMNS, *LAUNCHES]) + "\n"
+    path.write_text(text + "graph\t6\n", encoding="utf-8")
+    done = run("--launches", path, "--no-instructions")
+    copies = 3 * (GPU.gap + 60e6 / GPU.memory)
+    waits = 2 * (GPU.gap + (2 * GPU.memory_clocks + 1000 * GPU.barrier_clocks) / GPU.clock)
+    products = GPU.gap + 264_000 * 4096 / GPU.tensor
+    milliseconds, launches, graph = step_of(done)
+    check(abs(milliseconds - 1e3 * (copies + waits + products)) < 1e-3, f"the sum is {milliseconds} ms")
+    check((launches, graph) == (6, 6), f"{launches} launches, {graph} calls")
+    check("SKIPPED: instructions: " in done.stderr, "says nothing of the missing instructions")
+    check(done.returncode == 0, f"ended with {done.returncode}")
+    check("target 1.45 ms: met; target 175 launches: met" in done.stdout, "no targets")
+    path.write_text(text + "graph\t176\n", encoding="utf-8")
+    check(run("--launches", path, "--no-instructions", "--check").returncode == 1, "a missed target has status 0")
+    check(run("--launches", path, "--no-instructions").returncode == 0, "without --check a missed target has a status")
+    faster = step_of(run("--launches", path, "--no-instructions", "--gpu", "h200"))[0]
+    check(faster < milliseconds, "more memory rate makes a step no faster")
+    slower = step_of(run("--launches", path, "--no-instructions", "--assume", "gap=11e-6"))[0]
+    check(abs(slower - milliseconds - 6 * 0.01) < 1e-3, f"gaps longer by 10 us make {slower} of {milliseconds} ms")
+    check(run("--launches", path, "--assume", "gab=1").returncode == 2, "accepts an unknown constant")
+    end = "graph\t6\n"
+    for wrong in ("nothing\n", text, text.replace("264x1x1", "264x1") + end, text.replace("\t64000", "") + end):
+        path.write_text(wrong, encoding="utf-8")
+        done = run("--launches", path, "--no-instructions")
+        check(done.returncode == 2 and "cuda_cost.py: " in done.stderr, f"accepts {wrong[:80]!r}")
+    check(run("--launches", folder / "none").returncode == 2, "accepts a missing file")
+    check(run("--build", folder).returncode == 2, "accepts a build without record_step")
+
+
+def check_instructions():
+    lines = cuda_sass.functions_of(DISASSEMBLY)["kernel"]
+    wide, narrow = (cuda_sass.mix_of(lines, has_narrow) for has_narrow in (False, True))
+    check(len(wide.loops) == 1, f"{len(wide.loops)} loops")
+    loop = wide.loops[0].count
+    check((loop.instructions, loop.mma, loop.bytes) == (4, 2, 16), f"a loop of {loop}")
+    check(wide.once.fma == 2 and narrow.once.fma == 3, f"took {wide.once} and {narrow.once}")
+    # Of 10 warps each has 12 products, in six passes.
+    run_counts = {"mma": 120, "bytes": 10 * (6 * 16 + 4), "shared": 0, "exchanges": 0}
+    instructions, fma = wide.executed(10, run_counts)
+    check(near(instructions, 10 * (wide.once.instructions + 6 * 4)), f"{instructions} instructions")
+    check(fma == 20, f"{fma} multiply-adds")
+
+
+def check_recorded(build, folder):
+    if not (build / "record_step").exists():
+        print("SKIPPED: a recorded step: this build has no record_step (tests/bench/tests.cmake)")
+        return
+    saved = folder / "saved"
+    options = ("--model", "encoder-small", "--rank", 4, "--batch", 1, "--seq", 8, "--no-instructions")
+    first = run("--build", build, *options, "--save", saved)
+    _, launches, graph = step_of(first)
+    check(launches == graph > 50, f"{launches} launches, {graph} calls in the graph")
+    check(run("--launches", saved, *options).stdout == first.stdout, "saved launches have other sums")
+    recorded, _ = cuda_cost.launches_of(saved.read_text(encoding="utf-8"))
+    unnamed = {launch["kernel"] for launch in recorded if re.fullmatch("[0-9a-f]+", launch["kernel"])}
+    check(not unnamed, f"kernels without names: {unnamed}")
+    fused = [launch for launch in recorded if "tt_forward_fused<Bf16" in launch["kernel"]]
+    check(fused and all(launch["products"] > 0 for launch in fused), "no products of the fused forward")
+    check(any(launch["op"] == "adamw" and launch["written"] > 0 for launch in recorded), "no update")
+    # A norm writes its input and its output in bf16, and two numbers per token.
+    norms = [launch for launch in recorded if launch["op"] == "norm_forward" and launch["count"] > 1]
+    for launch in norms:
+        tokens, columns = map(int, launch["shape"].split(" x "))
+        written = launch["written"] - 2 * 2 * tokens * columns
+        check(0 < written <= 2 * (4 * tokens + 2 * 32), f"a norm of {launch['shape']} writes {launch['written']} bytes")
+    check(norms, "no norms")
+
+
+def check_compiled(folder):
+    nvcc, nvdisasm, missing = cuda_cost.find_tools(cuda_cost.options_of([]))
+    if missing:
+        print(f"SKIPPED: a disassembly: {', '.join(missing)} not found")
+        return
+    kernels = cuda_cost.disassembled("norm", folder, nvcc, nvdisasm)
+    check("add_partials" in kernels, f"no kernel add_partials, but {sorted(kernels)}")
+    forward = kernels["norm: forward<Bf16, 3>"]
+    mix = forward.mix(False)
+    check(0 < mix.registers <= 128 and mix.loops, f"a norm has {mix}")
+    check(cuda_cost.disassembled("norm", folder, "false", nvdisasm).keys() == kernels.keys(), "compiled again")
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as name:
+        check_sums(pathlib.Path(name))
+        check_instructions()
+        check_recorded(build, pathlib.Path(name))
+        check_compiled(pathlib.Path(name))
+    for failure in failures:
+        print(failure)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
