@@ -27,15 +27,15 @@ foreach(isa ${COMERA_ISAS})
   target_sources(comera_kernels PRIVATE $<TARGET_OBJECTS:comera_kernels_${isa}>)
 endforeach()
 
-# bf16 calls, for processors with AVX512-BF16. Files of kernels/cpu/bf16 replace those of the same name; ops without
-# activations need no second build.
-file(GLOB products CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/kernels/cpu/bf16 kernels/cpu/bf16/*.cpp)
-list(TRANSFORM products PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/ OUTPUT_VARIABLE replaced)
-list(TRANSFORM products PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/bf16/)
+# bf16 calls, for processors with AVX512-BF16. Files of kernels/cpu/bf16 replace those of the same name; files that have
+# ops without activations alone are left out.
+file(GLOB bf16_sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/kernels/cpu/bf16 kernels/cpu/bf16/*.cpp)
+list(TRANSFORM bf16_sources PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/ OUTPUT_VARIABLE replaced)
+list(TRANSFORM bf16_sources PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/bf16/)
 list(REMOVE_ITEM sources ${replaced})
 list(FILTER sources EXCLUDE REGEX
   "/(adagrad|adamw8|apollo|galore|host_copy|lomo|optimizer|rank_objective)[.]cpp$")
-add_library(comera_kernels_v4bf16 OBJECT ${sources} ${products})
+add_library(comera_kernels_v4bf16 OBJECT ${sources} ${bf16_sources})
 target_compile_options(comera_kernels_v4bf16 PRIVATE
   ${COMERA_ISA_FLAGS_v4} -mavx512bf16 -ffp-contract=fast -O3 ${COMERA_ISA_WARNINGS})
 target_compile_definitions(comera_kernels_v4bf16 PRIVATE COMERA_ISA=v4bf16 COMERA_BF16_CALLS)

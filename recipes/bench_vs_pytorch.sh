@@ -96,8 +96,9 @@ measure() { # under the instruction set $isa
   for dropout in 0.1 0; do
     section "batch 32 dropout $dropout" || continue
     for form in tt dense; do
-      ours "b32 d$dropout $form f32" "${MODEL[@]}" --form "$form" --rank 30 --batch 32 --dropout "$dropout"
       for dtype in f32 $([ "$isa" != v4bf16 ] || echo bf16); do  # bf16 only if the processor computes with it
+        ours "b32 d$dropout $form $dtype" "${MODEL[@]}" --form "$form" --rank 30 --batch 32 --dropout "$dropout" \
+          --dtype "${dtype/f32/fp32}"
         theirs "b32 d$dropout $form $dtype" --form "$form" --rank 30 --batch 32 --dropout "$dropout" --dtype "$dtype"
       done
     done

@@ -20,20 +20,6 @@ void for_rows(const Context& context, std::int64_t rows, std::int64_t columns, B
   });
 }
 
-// Lanes beyond the end of the row repeat its first logit, so the maximum does not change.
-F load_or_first(const Element* x, std::int64_t i, All) { return load(x + i); }
-F load_or_first(const Element* x, std::int64_t i, Some lanes) {
-  return select(first_lanes(lanes.n), load(x + i, lanes), set(number(x[0])));
-}
-F keep_lanes(F a, All) { return a; }
-F keep_lanes(F a, Some lanes) { return keep(first_lanes(lanes.n), a); }
-
-float largest_of(const Element* x, std::int64_t count) {
-  F largest = set(number(x[0]));
-  sweep(0, count, [&](std::int64_t i, auto lanes) { largest = max(largest, load_or_first(x, i, lanes)); });
-  return max_lane(largest);
-}
-
 // Returns the first index where x holds `value`, or 0 if there is none (NaN).
 std::int64_t find(const Element* x, std::int64_t count, float value) {
   for (std::int64_t i = 0; i < count; i += F::width) {
@@ -74,7 +60,7 @@ Status run(const Context& context, const CrossEntropyChunk& a) {
 }
 
 Status run(const Context& context, const CrossEntropyLoss& a) {
-  if (context.dtype != element_type) return Status::unsupported_dtype;
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
   const float *maximum = static_cast<const float*>(a.maximum), *sum = static_cast<const float*>(a.sum);
   const float* target_logit = static_cast<const float*>(a.target_logit);
   double loss = 0, correct = 0;

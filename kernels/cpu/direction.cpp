@@ -50,7 +50,7 @@ Status run(const Context& context, const DirectionAverage& a) {
 }
 
 Status run(const Context& context, const DirectionLift& a) {
-  if (context.dtype != element_type) return Status::unsupported_dtype;
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
   const std::int64_t rows = a.groups * a.size, step = max<std::int64_t>(1, tile / max<std::int64_t>(1, a.out));
   parallel_for(context, tiles_of(rows, step), [&](std::int64_t index) {
     for (std::int64_t i = index * step; i < min(rows, (index + 1) * step); ++i) {

@@ -20,14 +20,6 @@ void for_rows(const Context& context, std::int64_t rows, Body body) {
   });
 }
 
-F keep_lanes(F a, All) { return a; }
-F keep_lanes(F a, Some lanes) { return keep(first_lanes(lanes.n), a); }
-// Lanes beyond the end of the row repeat its first number, so the maximum does not change.
-F load_or_first(const Element* x, std::int64_t i, All) { return load(x + i); }
-F load_or_first(const Element* x, std::int64_t i, Some lanes) {
-  return select(first_lanes(lanes.n), load(x + i, lanes), set(number(x[0])));
-}
-
 double dot(const Element* x, const Element* y, std::int64_t count) {
   DoubleSum sum;
   sweep(0, count, [&](std::int64_t i, auto lanes) {
@@ -104,12 +96,6 @@ Status run(const Context& context, const VectorDistanceBackward& a) {
   return Status::ok;
 }
 
-float largest_of(const Element* x, std::int64_t count) {
-  F largest = set(number(x[0]));
-  sweep(0, count, [&](std::int64_t i, auto lanes) { largest = max(largest, load_or_first(x, i, lanes)); });
-  return max_lane(largest);
-}
-
 void fold_row(const DivergenceChunk& a, std::int64_t row) {
   const Element *z = elements(a.logits) + row * a.ld, *y = elements(a.teacher) + row * a.ld_teacher;
   float* s = f32(a.state) + row * divergence_state;
@@ -142,7 +128,7 @@ Status run(const Context& context, const DivergenceChunk& a) {
 }
 
 Status run(const Context& context, const DivergenceLoss& a) {
-  if (context.dtype != element_type) return Status::unsupported_dtype;
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
   double sum = 0;
   for (std::int64_t i = 0; i < a.rows; ++i) {
     if (a.targets && a.targets[i] < 0) continue;

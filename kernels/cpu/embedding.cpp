@@ -52,11 +52,23 @@ void sum_bag(const EmbeddingForward& a, Range ids, std::int64_t begin, std::int6
   copy_row(y, sum, columns);
 }
 
+// A bag of the id at a position.
+void one_id(const EmbeddingForward& a, std::int64_t position, Element* y) {
+  const float* row = f32(a.table) + a.bags.id[position] * a.columns;
+  const bool weighted = a.bags.weights != nullptr;
+  const F weight = set(weighted ? a.bags.weights[position] : 1.0f);
+  sweep(0, a.columns, [&](std::int64_t j, auto lanes) {
+    F x = load(row + j, lanes);
+    if (weighted) x = fma(weight, x, a.accumulate ? load(y + j, lanes) : zero());
+    if (!weighted && a.accumulate) x = load(y + j, lanes) + x;
+    store(y + j, x, lanes);
+  });
+}
+
 void forward_bag(const EmbeddingForward& a, std::int64_t bag) {
   const Range ids = a.bags.offsets ? Range{a.bags.offsets[bag], a.bags.offsets[bag + 1]} : Range{bag, bag + 1};
   Element* y = elements(a.y) + bag * a.columns;
-  if (ids.last == ids.first + 1 && !a.accumulate && !a.bags.weights)
-    return copy_row(y, f32(a.table) + a.bags.id[ids.first] * a.columns, a.columns);
+  if (ids.last == ids.first + 1) return one_id(a, ids.first, y);
   for (std::int64_t j = 0; j < a.columns; j += columns_at_once)
     sum_bag(a, ids, j, min(columns_at_once, a.columns - j), y + j);
 }

@@ -1,5 +1,6 @@
 // Functions that set the entries of the CPU table, one per op of kernels/ops.def. The file of an op defines its
-// function; backend.cpp calls them all. For an op that this backend lacks, the function is empty.
+// function; backend.cpp calls them all, that of bf16 calls those of ops with activations. For an op that this backend
+// lacks, the function is empty.
 #pragma once
 
 #include "kernels/backend.h"

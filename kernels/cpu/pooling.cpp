@@ -9,9 +9,6 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-F keep_lanes(F a, All) { return a; }
-F keep_lanes(F a, Some lanes) { return keep(first_lanes(lanes.n), a); }
-
 template <class T>
 double dot(const T* x, const T* y, std::int64_t count) {
   DoubleSum sum;

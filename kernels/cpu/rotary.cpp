@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t table_rows = 16, tile_elements = 16384;
 
 Status run(const Context& context, const RotaryTable& a) {
-  if (context.dtype != element_type) return Status::unsupported_dtype;
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
   const std::int64_t half = a.head_size / 2;
   float *cosines = f32(a.cosines), *sines = f32(a.sines);
   parallel_for(context, tiles_of(a.positions, table_rows), [&](std::int64_t tile) {

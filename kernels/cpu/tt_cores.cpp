@@ -237,7 +237,7 @@ Status run_merge(const Context& context, const TtMerge& a) {
 }
 
 Status run_merge_backward(const Context& context, const TtMergeBackward& a) {
-  if (context.dtype != element_type) return Status::unsupported_dtype;
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < merge_backward_workspace(context, a)) return Status::workspace_too_small;
   for_each_factor(context, a.matrices, a.count, true,
                   [](const Factor& h, Workspace workspace) { merge_factor_backward(h, workspace); });

@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::int64_t packed_from = 512;  // tokens from which packing the right factor into panels pays off
 
-std::int64_t forward_rows(std::int64_t tokens) { return tokens >= 1024 ? tile_rows : tokens >= 256 ? 32 : 16; }
-
 // Copies panel p of right [rank, n] into contiguous memory; panels have `panel` columns.
 void pack_panel(const float* right, std::int64_t rank, std::int64_t n, std::int64_t p, float* packed) {
   const std::int64_t columns = min(panel, n - p * panel);

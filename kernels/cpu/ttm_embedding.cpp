@@ -126,7 +126,7 @@ Status run(const Context& context, const TtmForward& a) {
 
 // ---- backward
 
-// Every run has a row of sums. Else runs of one position use its gradient as it is.
+// Whether every run has a row of sums; if not, a run of one position uses its gradient as it is.
 bool folds_all(const TtmBackward& a) { return a.bags.weights || !__is_same(Element, float); }
 
 struct BackwardMemory {

@@ -190,7 +190,7 @@ std::size_t backward_workspace(const Context&, const TtmMergeBackward& a) {
 }
 
 Status run(const Context& context, const TtmMergeBackward& a) {
-  if (context.dtype != element_type) return Status::unsupported_dtype;
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
   const TtmTable& t = *a.table;
   Workspace workspace(context.workspace);

@@ -55,6 +55,7 @@ struct Isa {
   bool (*supported)();
   const Backend& (*table)();
   double (*multiply_adds)(std::int64_t rounds);
+  double (*bf16_multiply_adds)(std::int64_t rounds);  // null: no bf16 calls
   int xsmm_target;
   const char* blas_core;
 };
@@ -62,10 +63,10 @@ struct Isa {
 // Best first. v4bf16 runs the kernels of v4, and for bf16 calls those of kernels/cpu/bf16.
 const Isa isas[] = {
     {"v4bf16", [] { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); },
-     cpu_v4bf16::table, cpu_v4::multiply_adds, LIBXSMM_X86_AVX512_CORE, "Cooperlake"},
-    {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, cpu_v4::multiply_adds,
+     cpu_v4bf16::table, cpu_v4::multiply_adds, cpu_v4bf16::multiply_adds, LIBXSMM_X86_AVX512_CORE, "Cooperlake"},
+    {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, cpu_v4::multiply_adds, nullptr,
      LIBXSMM_X86_AVX512_CORE, "SkylakeX"},
-    {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, cpu_v3::multiply_adds,
+    {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, cpu_v3::multiply_adds, nullptr,
      LIBXSMM_X86_AVX2, "Haswell"},
 };
 
@@ -130,9 +131,11 @@ bool cpu_supports(const char* isa) {
 }
 
 double run_multiply_adds(const char* isa, DType dtype, std::int64_t rounds) {
-  if (dtype == DType::bf16) return std::strcmp(isa, "v4bf16") == 0 ? cpu_v4bf16::multiply_adds(rounds) : 0;
-  for (const Isa& known : isas)
-    if (std::strcmp(known.name, isa) == 0) return known.multiply_adds(rounds);
+  for (const Isa& known : isas) {
+    if (std::strcmp(known.name, isa) != 0) continue;
+    auto* const run = dtype == DType::bf16 ? known.bf16_multiply_adds : known.multiply_adds;
+    return run ? run(rounds) : 0;
+  }
   return 0;
 }
 

@@ -35,6 +35,13 @@ void assign(Machine& machine, const Precision& precision) {
   machine.tf32 = precision.tf32, machine.fp8 = precision.fp8;
 }
 
+// Of the CPU backend with this instruction set.
+std::vector<std::string> precisions_of(const std::string& isa) {
+  std::vector<std::string> names = precisions();
+  std::erase_if(names, [&](const std::string& name) { return !cpu_computes(name, isa); });
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> precisions() {
@@ -53,8 +60,9 @@ void set_precision(Machine& machine, const std::string& name, const kernels::Cud
   const kernels::Backend& backend = *machine.backend;
   if (!gpu && !cpu_computes(name, backend.variant))
     fail_input(
-        "[device] --dtype {} needs a GPU{}: --device {} computes in fp32{}; add --device cuda, or leave out --dtype",
+        "[device] --dtype {} needs a GPU{}: --device {} computes in {}{}; add --device cuda, or leave out --dtype",
         name, found.isa ? fmt::format(" or the CPU's instruction set {} (AVX512-BF16)", found.isa) : "", backend.name,
+        join(precisions_of(backend.variant), " and "),
         *backend.variant == '\0' ? "" : fmt::format(" with {}", backend.variant));
   if (gpu && 10 * gpu->major + gpu->minor < found.least)
     fail_input(

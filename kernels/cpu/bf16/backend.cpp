@@ -38,6 +38,7 @@ void join(Op<Args>& op) {
   using Joined = ByType<Args>;
   Joined::f32 = op;
   bind(Joined::bf16);
+  if (!Joined::f32.run && !Joined::bf16.run) return;
   op.run = Joined::run, op.workspace_bytes = Joined::workspace_bytes;
 }
 

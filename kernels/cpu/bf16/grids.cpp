@@ -19,8 +19,8 @@ namespace {
 constexpr std::int64_t rows_of_tile = 8;
 
 template <class X, class Y>
-void copy_rows(const Context& context, std::int64_t rows, std::int64_t columns, const X* x, std::int64_t ldx, Y* y,
-               std::int64_t ldy) {
+void convert_rows(const Context& context, std::int64_t rows, std::int64_t columns, const X* x, std::int64_t ldx, Y* y,
+                  std::int64_t ldy) {
   parallel_for(context, tiles_of(rows, rows_of_tile), [&](std::int64_t tile) {
     const std::int64_t row = tile * rows_of_tile;
     copy_block(min(rows_of_tile, rows - row), columns, x + row * ldx, ldx, y + row * ldy, ldy);
@@ -40,30 +40,44 @@ Status run_with_floats(const Op<Args>& op, Context context, const Args& a, std::
   return op.run(context, a);
 }
 
+constexpr std::int64_t tokens_at_once = 256;
+
 struct LinearMemory {
   float *x, *y;
   std::size_t used;
   LinearMemory(void* memory, const GridLinear& a) {
     Workspace workspace(memory);
-    x = workspace.floats(a.tokens * a.weight.numbers), y = workspace.floats(a.tokens * a.weight.lines);
+    const std::int64_t tokens = min(tokens_at_once, a.tokens);
+    x = workspace.floats(tokens * a.weight.numbers), y = workspace.floats(tokens * a.weight.lines);
     used = workspace.used();
   }
 };
 
 std::size_t linear_workspace(const Context& context, const GridLinear& a) {
-  return LinearMemory(nullptr, a).used + workspace_of_floats(cpu_v4::table().grid_linear, context, a);
+  GridLinear part = a;
+  std::size_t inner = 0;  // of blocks of many tokens, and of the last one
+  for (const std::int64_t tokens : {min(tokens_at_once, a.tokens), a.tokens % tokens_at_once}) {
+    part.tokens = tokens;
+    inner = max(inner, workspace_of_floats(cpu_v4::table().grid_linear, context, part));
+  }
+  return LinearMemory(nullptr, a).used + inner;
 }
 
 Status run(const Context& context, const GridLinear& a) {
   if (context.workspace_bytes < linear_workspace(context, a)) return Status::workspace_too_small;
   const LinearMemory memory(context.workspace, a);
   const std::int64_t in = a.weight.numbers, out = a.weight.lines;
-  copy_rows(context, a.tokens, in, elements(a.x), a.ldx, memory.x, in);
-  if (a.accumulate) copy_rows(context, a.tokens, out, elements(a.y), a.ldy, memory.y, out);
   GridLinear floats = a;
   floats.x = memory.x, floats.ldx = in, floats.y = memory.y, floats.ldy = out;
-  const Status status = run_with_floats(cpu_v4::table().grid_linear, context, floats, memory.used);
-  if (status == Status::ok) copy_rows(context, a.tokens, out, memory.y, out, elements(a.y), a.ldy);
+  Status status = Status::ok;
+  for (std::int64_t t = 0; t < a.tokens && status == Status::ok; t += tokens_at_once) {
+    floats.tokens = min(tokens_at_once, a.tokens - t);
+    Element* const y = elements(a.y) + t * a.ldy;
+    convert_rows(context, floats.tokens, in, elements(a.x) + t * a.ldx, a.ldx, memory.x, in);
+    if (a.accumulate) convert_rows(context, floats.tokens, out, y, a.ldy, memory.y, out);
+    status = run_with_floats(cpu_v4::table().grid_linear, context, floats, memory.used);
+    if (status == Status::ok) convert_rows(context, floats.tokens, out, memory.y, out, y, a.ldy);
+  }
   return status;
 }
 
@@ -78,11 +92,11 @@ Status run(const Context& context, const GridEmbedding& a) {
   Workspace workspace(context.workspace);
   const std::int64_t rows = a.bags.bags, columns = a.table.numbers;
   float* const y = workspace.floats(rows * columns);
-  if (a.accumulate) copy_rows(context, rows, columns, elements(a.y), columns, y, columns);
+  if (a.accumulate) convert_rows(context, rows, columns, elements(a.y), columns, y, columns);
   GridEmbedding floats = a;
   floats.y = y;
   const Status status = run_with_floats(cpu_v4::table().grid_embedding, context, floats, workspace.used());
-  if (status == Status::ok) copy_rows(context, rows, columns, y, columns, elements(a.y), columns);
+  if (status == Status::ok) convert_rows(context, rows, columns, y, columns, elements(a.y), columns);
   return status;
 }
 

@@ -36,9 +36,7 @@ LeftWords left_words(const PairFactors& f, const Tile& t, std::int64_t first, st
     pack_pairs(count, t.rows, f.a + first * f.lda + t.row, f.lda, memory, t.rows);
     return columns_of(memory, t.rows);
   }
-  const Bf16* rows = f.a + t.row * f.lda + first;
-  return count % 2 == 0 ? rows_of(rows, f.lda)
-                        : padded_rows(t.rows, count, rows, f.lda, reinterpret_cast<Bf16*>(memory));
+  return rows_of(t.rows, count, f.a + t.row * f.lda + first, f.lda, reinterpret_cast<Bf16*>(memory));
 }
 
 void multiply_tile(const PairFactors& f, const Tile& t, PairTileMemory& memory) {

@@ -64,14 +64,14 @@ inline LeftWords rows_of(const Bf16* a, std::int64_t ld) { return {reinterpret_c
 // The transpose of a factor packed by pack_pairs: [pairs, m] at ld.
 inline LeftWords columns_of(const Word* a, std::int64_t ld) { return {reinterpret_cast<const char*>(a), 4, ld * 4}; }
 
-// Copies rows [m, k] with a zero behind an odd k: [m, 2 pairs_of(k)].
-inline LeftWords padded_rows(std::int64_t m, std::int64_t k, const Bf16* a, std::int64_t ld, Bf16* to) {
-  const std::int64_t width = 2 * pairs_of(k);
+// The same for any k: with an odd one the rows are copied to [m, k + 1], with a zero at the end.
+inline LeftWords rows_of(std::int64_t m, std::int64_t k, const Bf16* a, std::int64_t ld, Bf16* copy) {
+  if (k % 2 == 0) return rows_of(a, ld);
   for (std::int64_t i = 0; i < m; ++i) {
-    std::memcpy(to + i * width, a + i * ld, static_cast<std::size_t>(k) * sizeof(Bf16));
-    if (k % 2 != 0) to[i * width + k] = {};
+    std::memcpy(copy + i * (k + 1), a + i * ld, static_cast<std::size_t>(k) * sizeof(Bf16));
+    copy[i * (k + 1) + k] = {};
   }
-  return rows_of(to, width);
+  return rows_of(copy, k + 1);
 }
 
 // c [m, n] = or += a b over `pairs` words.

@@ -15,8 +15,6 @@ namespace {
 constexpr std::int64_t strip = 64;   // columns of T1 at a time
 constexpr std::int64_t inner = 256;  // of x A at a time: its words for a strip fit the L1 cache
 
-std::int64_t forward_rows(std::int64_t tokens) { return tokens >= 1024 ? tile_rows : tokens >= 256 ? 32 : 16; }
-
 Word* words(Workspace& workspace, std::int64_t count) { return reinterpret_cast<Word*>(workspace.floats(count)); }
 
 // Packs a right factor [k, n] in parallel over its columns.
@@ -47,15 +45,14 @@ std::size_t forward_workspace(const Context&, const TtLinearForward& a) {
 // T1 = x A for rows [row, row + rows).
 void multiply_left(const TtLinearForward& a, const Word* left, std::int64_t row, std::int64_t rows) {
   alignas(64) float sums[tile_rows * strip];
-  alignas(64) Bf16 padded[tile_rows * inner];
+  alignas(64) Bf16 copy[tile_rows * inner];
   for (std::int64_t j = 0; j < a.width; j += strip) {
     const std::int64_t columns = min(strip, a.width - j);
     for (std::int64_t first = 0; first < max<std::int64_t>(a.in, 1); first += inner) {
       const std::int64_t count = min(inner, a.in - first);
-      const Bf16* x = elements(a.x) + row * a.ldx + first;
-      const LeftWords x_words = count % 2 == 0 ? rows_of(x, a.ldx) : padded_rows(rows, count, x, a.ldx, padded);
-      multiply_pairs({rows, columns, pairs_of(count), a.width, columns, first > 0}, x_words,
-                     left + first / 2 * a.width + j, sums);
+      const LeftWords x = rows_of(rows, count, elements(a.x) + row * a.ldx + first, a.ldx, copy);
+      multiply_pairs({rows, columns, pairs_of(count), a.width, columns, first > 0}, x, left + first / 2 * a.width + j,
+                     sums);
     }
     write_block(false, rows, columns, sums, columns, elements(a.t1) + row * a.width + j, a.width);
   }
@@ -168,7 +165,8 @@ struct BackwardTile {
                             columns);
       start_rows<Act>({rows, columns}, dy, o.ldy, again, columns, d_pre, panel, d_bias);
     } else {
-      start_rows<Act>({rows, columns}, dy, o.ldy, elements(o.pre) + row * o.ldy + j, o.ldy, d_pre, panel, d_bias);
+      const Bf16* pre = o.pre ? elements(o.pre) + row * o.ldy + j : nullptr;
+      start_rows<Act>({rows, columns}, dy, o.ldy, pre, o.ldy, d_pre, panel, d_bias);
     }
     if (columns % 2 != 0)
       for (std::int64_t r = 0; r < rows; ++r) d_pre[r * panel + columns] = {};

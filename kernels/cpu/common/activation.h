@@ -93,7 +93,7 @@ void start_rows(Block size, const Element* dy, std::int64_t ld, const Pre* pre, 
       if (!__is_same(Act, Identity))
         _mm_prefetch(reinterpret_cast<const char*>(pre + i * ld_pre + j + size.columns), _MM_HINT_T1);
       if constexpr (!__is_same(Act, Identity)) value = value * Act::derivative(load(pre + i * ld_pre + j, lanes));
-      store(d_pre + i * ldd + j, value, lanes);
+      if (!__is_same(Act, Identity) || d_pre != dy) store(d_pre + i * ldd + j, value, lanes);
       if (sums) store(sums + j, load(sums + j, lanes) + value, lanes);
     }
 }

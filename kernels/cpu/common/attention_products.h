@@ -34,9 +34,9 @@ inline void pack_rows(const KeyBlock& block, std::int64_t d, const Bf16* x, std:
 // score [count, padded] at key_block = rows [count, d] times transposed keys.
 inline void multiply_keys(std::int64_t count, const KeyBlock& block, std::int64_t d, const Bf16* rows, std::int64_t ld,
                           const PackedFactor& keys, float* score) {
-  alignas(64) Bf16 padded[query_block * (largest_head + 1)];
-  multiply_pairs({count, block.padded, pairs_of(d), key_block, key_block},
-                 d % 2 == 0 ? rows_of(rows, ld) : padded_rows(count, d, rows, ld, padded), keys.words, score);
+  alignas(64) Bf16 copy[query_block * largest_head];
+  multiply_pairs({count, block.padded, pairs_of(d), key_block, key_block}, rows_of(count, d, rows, ld, copy),
+                 keys.words, score);
 }
 
 // sum [count, d] at d = or += p [count, padded] at key_block times the rows of keys.

@@ -9,9 +9,9 @@ namespace comera::kernels::COMERA_CPU {
 // cache lines before the writes.
 constexpr std::int64_t streamed_from = (8 << 20) / sizeof(Element);  // numbers
 
-// Writes a row of `columns` numbers, vector after vector. The whole cache lines of a row that begins at a cache line
-// are streamed, if `streaming` is set. A line that is partly streamed and partly stored costs many times a plain store.
-// Rows that begin within a line were streamed 1.2 to 1.8 times slower than stored on an EPYC 7003.
+// Writes a row of `columns` numbers, vector after vector in their order. The whole cache lines of a row that begins at
+// a cache line are streamed, if `streaming` is set. A line that is partly streamed and partly stored costs many times a
+// plain store. Rows that begin within a line were streamed 1.2 to 1.8 times slower than stored on an EPYC 7003.
 template <class T, bool streaming>
 class RowWriter {
  public:
@@ -33,7 +33,7 @@ class RowWriter {
 #endif
   }
 #if defined(COMERA_BF16_CALLS)
-  // A line of bf16 is two vectors.
+  // A line of bf16 is two vectors; the first waits for the second.
   void stream(Bf16* p, F x) {
     if ((p - row_) % (2 * F::width) == 0) {
       first_ = x;

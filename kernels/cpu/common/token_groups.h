@@ -1,4 +1,5 @@
-// Sums over tokens with few results: groups of rows have sums of their own, which are added in group order.
+// Sums over tokens with few results: groups of rows have sums of their own, which are added in group order. The start
+// of a dense layer's backward, which makes the gradient of its bias so.
 #pragma once
 
 #include "kernels/cpu/common/activation.h"

@@ -14,6 +14,8 @@ namespace comera::kernels::COMERA_CPU {
 constexpr std::int64_t panel = 128;     // columns
 constexpr std::int64_t tile_rows = 64;  // rows of a tile of the backward, and of the forward if there are many tokens
 
+inline std::int64_t forward_rows(std::int64_t tokens) { return tokens >= 1024 ? tile_rows : tokens >= 256 ? 32 : 16; }
+
 // Calls visit(output, panel) for every panel of every output, in parallel.
 template <class Visit>
 void for_each_panel(const Context& context, const TtOutput* output, int outputs, Visit visit) {
