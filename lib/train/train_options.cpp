@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
 #include "lib/data/clicks/schema.h"
 #include "lib/engine/evaluate.h"
 
@@ -141,6 +142,16 @@ void read_clip(const OptionValues& values, TrainOptions& options) {
         "the "
         "size at the end of the step; leave out the target, or use adamw8bit for the dense weights",
         values.table().verb(), at_once->method);
+}
+
+// The default rates are AdamW's.
+void warn_of_rates(const OptionValues& values, const TrainOptions& options) {
+  if (values.flag("dry-run") || values.given("lr") || values.given("lr-cores") || values.given("lr-tables")) return;
+  for (const MethodRule& rule : options.optimizer.methods.rules)
+    if (rule.method == "adagrad" || rule.method == "sgd")
+      return log_warning("--optimizer {} with the default rates, which are AdamW's, will learn little: give --lr, {}",
+                         rule.method,
+                         rule.method == "sgd" ? "which multiplies the gradient itself" : "about ten times AdamW's");
 }
 
 void read_refactoring(const OptionValues& values, TrainOptions& options) {
@@ -387,6 +398,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.schedule = schedule_of(values);
   options.optimizer = optimizer_options(values);
   read_memory_options(values, options.engine, options.optimizer);
+  warn_of_rates(values, options);
   options.ranks = adaptation_options(values);
   read_clip(values, options);
   read_refactoring(values, options);

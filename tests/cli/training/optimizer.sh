@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# --optimizer adagrad, sgd, adamw8bit, galore, galore8bit, apollo-mini, lomo, adalomo, and by name: the same bytes for any number of
-# threads and after a resume, fewer bytes of state, through a removal of ranks; refused where it has nothing to do and on a resume of another optimiser.
+# --optimizer adagrad, sgd, adamw8bit, galore, galore8bit, apollo-mini, lomo, adalomo, and by name: the same bytes for
+# any number of threads and after a resume, fewer bytes of state, through a removal of ranks; refused where it has
+# nothing to do and on a resume of another optimiser. AdamW's default rates are named where they are not for a method.
 . "$(dirname "$0")/../expect.sh"
 # shellcheck source=../tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -66,8 +67,15 @@ run "$COMERA" pretrain --resume one --galore-rank 4
 expect_refused '--galore-rank was 8 and is 4'
 rm -r one
 
+for method in adagrad '*dense*=sgd'; do
+  run "$COMERA" pretrain "${wide[@]}" --form dense --optimizer "$method" -o rates --force
+  expect_err "warning: --optimizer (adagrad|sgd) with the default rates, which are AdamW's"
+  run "$COMERA" pretrain "${wide[@]}" --form dense --optimizer "$method" --lr 1e-2 -o rates --force
+  expect_no_err
+done
+
 refuses 'adagrad needs whole gradients' --data train.tsv "${columns[@]}" --form dense --hidden 64 \
-  --optimizer adagrad --activations compact
+  --optimizer adagrad --lr 1e-2 --activations compact
 refuses 'galore needs whole gradients' --data train.tsv "${columns[@]}" --form dense --hidden 64 \
   --optimizer galore --galore-rank 4 --activations compact
 refuses "galore-rank 128: '.*' is 64 x 64" --data train.tsv "${columns[@]}" --form dense --hidden 64 --optimizer galore
