@@ -54,12 +54,13 @@ struct LinearMemory {
 };
 
 std::size_t linear_workspace(const Context& context, const GridLinear& a) {
-  GridLinear part = a;
-  std::size_t inner = 0;  // of blocks of many tokens, and of the last one
-  for (const std::int64_t tokens : {min(tokens_at_once, a.tokens), a.tokens % tokens_at_once}) {
+  const auto of_floats = [&](std::int64_t tokens) {
+    GridLinear part = a;
     part.tokens = tokens;
-    inner = max(inner, workspace_of_floats(cpu_v4::table().grid_linear, context, part));
-  }
+    return workspace_of_floats(cpu_v4::table().grid_linear, context, part);
+  };
+  // Of a block of many tokens, and of the last one.
+  const std::size_t inner = max(of_floats(min(tokens_at_once, a.tokens)), of_floats(a.tokens % tokens_at_once));
   return LinearMemory(nullptr, a).used + inner;
 }
 
