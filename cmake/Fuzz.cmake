@@ -16,7 +16,7 @@ file(GLOB_RECURSE readers CONFIGURE_DEPENDS lib/core/*.cpp lib/io/*.cpp)
 list(APPEND readers lib/tt/layout.cpp lib/tt/modes.cpp lib/quant/grid.cpp lib/compress/plan/plan.cpp
   lib/compress/plan/plan_file.cpp lib/export/rewrite/onnx_graphs.cpp lib/export/rewrite/onnx_uses.cpp)
 list(APPEND readers lib/layers/training/weight_form.cpp lib/layers/training/parameter.cpp lib/plan/slab.cpp
-  lib/data/loader_state.cpp lib/train/rank_progress.cpp lib/train/train_state.cpp)
+  lib/data/loader_state.cpp lib/train/rank_progress.cpp lib/train/click_state.cpp lib/train/train_state.cpp)
 file(GLOB configs CONFIGURE_DEPENDS models/*/*_config.cpp models/*/*_spec.cpp)
 list(APPEND readers ${configs} models/decoder/rope.cpp models/config_reader.cpp models/forms.cpp models/model_spec.cpp
   models/spec.cpp)
