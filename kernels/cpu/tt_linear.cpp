@@ -166,45 +166,26 @@ void backward_input(const TtLinearBackward& a, const BackwardMemory& memory, std
   }
 }
 
-void backward_tile(const TtLinearBackward& a, const BackwardMemory& memory, std::int64_t group, bool first,
-                   std::int64_t row, std::int64_t rows) {
-  for (int i = 0; i < a.outputs; ++i)
-    with_activation(a.activation,
-                    [&](auto act) { backward_output<decltype(act)>(a, i, memory, group, first, row, rows); });
-  if (a.dx && a.dx != a.x) backward_input(a, memory, row, rows);
-}
-
-// dx in the memory of x: the last use of x is behind, and the product has used the workspace.
-void replace_input(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
-  pack_left(context, a, memory);
-  parallel_for(context, tiles_of(a.tokens, tile_rows), [&](std::int64_t tile) {
-    backward_input(a, memory, tile * tile_rows, min(tile_rows, a.tokens - tile * tile_rows));
-  });
-}
-
-Status run_backward(const Context& context, const TtLinearBackward& a) {
+Status run(const Context& context, const TtLinearBackward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
   if (a.tokens == 0) return Status::ok;
   Workspace workspace(context.workspace);
   const BackwardMemory memory = backward_memory(a, workspace);
   pack_for_backward(context, a, memory);
-  if (a.dx && a.dx != a.x) pack_left(context, a, memory);
-  parallel_for(context, memory.groups, [&](std::int64_t group) {
-    const Range range = part_of(a.tokens, tile_rows, memory.groups, group);
-    for (std::int64_t row = range.first; row < range.last; row += tile_rows)
-      backward_tile(a, memory, group, row == range.first, row, min(tile_rows, range.last - row));
-  });
-  for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { memory.sums[i].reduce(a.output[i], p); });
-  if (!a.x) return Status::ok;
-  const Status status = run_product(context, left_gradient(a));
-  if (status == Status::ok && a.dx == a.x) replace_input(context, a, memory);
-  return status;
+  const auto add_tile = [&](std::int64_t group, bool first, std::int64_t row, std::int64_t rows) {
+    for (int i = 0; i < a.outputs; ++i)
+      with_activation(a.activation,
+                      [&](auto act) { backward_output<decltype(act)>(a, i, memory, group, first, row, rows); });
+  };
+  return run_backward(
+      context, a, memory.sums, add_tile, [&] { pack_left(context, a, memory); },
+      [&](std::int64_t row, std::int64_t rows) { backward_input(a, memory, row, rows); });
 }
 
 }  // namespace
 
 void bind(Op<TtLinearForward>& op) { op.run = run_forward, op.workspace_bytes = forward_workspace; }
-void bind(Op<TtLinearBackward>& op) { op.run = run_backward, op.workspace_bytes = backward_workspace; }
+void bind(Op<TtLinearBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace; }
 
 }  // namespace comera::kernels::COMERA_CPU

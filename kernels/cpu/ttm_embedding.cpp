@@ -126,7 +126,7 @@ Status run(const Context& context, const TtmForward& a) {
 
 // ---- backward
 
-// Whether every run has a row of sums; if not, a run of one position uses its gradient as it is.
+// Returns true if every run has a row of sums. Else a run of one position uses its gradient as it is.
 bool folds_all(const TtmBackward& a) { return a.bags.weights || !__is_same(Element, float); }
 
 struct BackwardMemory {

@@ -35,7 +35,7 @@ void assign(Machine& machine, const Precision& precision) {
   machine.tf32 = precision.tf32, machine.fp8 = precision.fp8;
 }
 
-// Of the CPU backend with this instruction set.
+// Returns the precisions of the CPU backend with this instruction set.
 std::vector<std::string> precisions_of(const std::string& isa) {
   std::vector<std::string> names = precisions();
   std::erase_if(names, [&](const std::string& name) { return !cpu_computes(name, isa); });

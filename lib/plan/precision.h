@@ -14,7 +14,7 @@ namespace comera::plan {
 
 std::vector<std::string> precisions();  // names of all precisions
 
-// Whether the CPU backend computes in this precision with this instruction set.
+// Returns true if the CPU backend computes in this precision with this instruction set.
 bool cpu_computes(const std::string& precision, const std::string& isa);
 
 // Configures the machine for this precision. Throws InputError in one sentence if it is not supported. `gpu`: the GPU

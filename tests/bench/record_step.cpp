@@ -311,7 +311,7 @@ void record(const OptionValues& values) {
 
 }  // namespace
 
-// What -fsanitize=thread calls.
+// The compiler calls these functions under -fsanitize=thread.
 extern "C" {
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}

@@ -12,7 +12,7 @@ using Counts = std::vector<std::int64_t>;
 
 std::string numbered(const char* name, std::size_t i) { return std::string(name).append(std::to_string(i)); }
 
-// What both ops have: values, gradients, and two groups of rates in turn.
+// The part that both ops share: values, gradients, and two groups of rates in turn.
 Case updates(std::string name, const Counts& counts, const StepScalars& scalars, double weight_decay) {
   for (auto count : counts) name.append(" ").append(std::to_string(count));
   Case c(name);

@@ -120,7 +120,7 @@ def check_instructions():
     loop = wide.loops[0].count
     check((loop.instructions, loop.mma, loop.bytes) == (4, 2, 16), f"a loop of {loop}")
     check(wide.once.fma == 2 and narrow.once.fma == 3, f"took {wide.once} and {narrow.once}")
-    # Of 10 warps each has 12 products, in six passes.
+    # Each of 10 warps makes 12 products in six passes.
     run_counts = {"mma": 120, "bytes": 10 * (6 * 16 + 4), "shared": 0, "exchanges": 0}
     instructions, fma = wide.executed(10, run_counts)
     check(near(instructions, 10 * (wide.once.instructions + 6 * 4)), f"{instructions} instructions")

@@ -59,7 +59,7 @@ std::size_t linear_workspace(const Context& context, const GridLinear& a) {
     part.tokens = tokens;
     return workspace_of_floats(cpu_v4::table().grid_linear, context, part);
   };
-  // Of a block of many tokens, and of the last one.
+  // A block of many tokens and the last one need different workspaces.
   const std::size_t inner = max(of_floats(min(tokens_at_once, a.tokens)), of_floats(a.tokens % tokens_at_once));
   return LinearMemory(nullptr, a).used + inner;
 }

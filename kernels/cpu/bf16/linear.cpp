@@ -1,29 +1,18 @@
-// Dense products of bf16 factors. A result is split into tiles as in tile_gemm.h. The words of the right factor are
+// Dense products of bf16 factors, tile by tile (tiles.h). The words of the right factor are
 // packed per tile and block of the inner dimension; rows of the left factor are read where they lie.
 #include "kernels/linear.h"
 
 #include "kernels/cpu/bf16/pairs.h"
-#include "kernels/cpu/common/tile_gemm.h"
+#include "kernels/cpu/common/tiles.h"
 #include "kernels/cpu/common/token_groups.h"
 #include "kernels/cpu/ops.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t inner = 256;         // of a block, in numbers
-constexpr std::int64_t strip = 64;          // columns of a packed strip: its words of a block fit the L1 cache
 constexpr std::int64_t rows_at_once = 128;  // tokens of a product of a group
 
-// c = a b as in Factors of tile_gemm.h.
-struct PairFactors {
-  std::int64_t m, n, k;
-  const Bf16* a;
-  std::int64_t lda;
-  bool transpose_a;
-  const Bf16* b;
-  std::int64_t ldb;
-  bool transpose_b;
-};
+using PairFactors = FactorsOf<Bf16>;
 
 struct PairTileMemory {
   alignas(64) Word a[inner / 2 * largest_tile];  // words of a transposed left factor, or rows of an odd inner dimension
@@ -64,17 +53,6 @@ void for_each_tile(const Context& context, const PairFactors& f, Finish finish) 
     multiply_tile(f, tiles[i], memory);
     finish(tiles[i], memory.c);
   });
-}
-
-// y = or += the values of a tile.
-template <class Y>
-void add_tile(const Tile& t, const float* x, bool accumulate, Y* y, std::int64_t ldy) {
-  y += t.row * ldy + t.column;
-  for (std::int64_t i = 0; i < t.rows; ++i)
-    sweep(0, t.columns, [&](std::int64_t j, auto lanes) {
-      const F value = load(x + i * largest_tile + j, lanes);
-      store(y + i * ldy + j, accumulate ? load(y + i * ldy + j, lanes) + value : value, lanes);
-    });
 }
 
 Status run(const Context& context, const LinearForward& a) {

@@ -13,6 +13,10 @@ namespace comera::kernels::COMERA_CPU {
 
 using Word = std::uint32_t;
 
+// A large product takes this much of the inner dimension, and so many columns, at a time: their words fit the L1 cache.
+constexpr std::int64_t inner = 256;
+constexpr std::int64_t strip = 64;
+
 constexpr std::int64_t pairs_of(std::int64_t k) { return (k + 1) / 2; }
 
 // The words of a right factor [k, n]: [pairs_of(k), n] at ld_to. Short rows far apart, which the processor does not

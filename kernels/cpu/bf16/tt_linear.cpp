@@ -12,9 +12,6 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t strip = 64;   // columns of T1 at a time
-constexpr std::int64_t inner = 256;  // of x A at a time: its words for a strip fit the L1 cache
-
 Word* words(Workspace& workspace, std::int64_t count) { return reinterpret_cast<Word*>(workspace.floats(count)); }
 
 // Packs a right factor [k, n] in parallel over its columns.
@@ -215,35 +212,19 @@ void backward_input(const TtLinearBackward& a, const Word* left, std::int64_t ro
   }
 }
 
-// dx in the memory of x: the last use of x is behind, and the product has used the workspace.
-void replace_input(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
-  pack_left(context, a, memory);
-  parallel_for(context, tiles_of(a.tokens, tile_rows), [&](std::int64_t tile) {
-    backward_input(a, memory.left, tile * tile_rows, min(tile_rows, a.tokens - tile * tile_rows));
-  });
-}
-
 Status run(const Context& context, const TtLinearBackward& a) {
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
   if (a.tokens == 0) return Status::ok;
   Workspace workspace(context.workspace);
   const BackwardMemory memory = backward_memory(a, workspace);
-  const bool beside = a.dx && a.dx != a.x;
   pack_right(context, a, memory);
-  if (beside) pack_left(context, a, memory);
-  parallel_for(context, memory.groups, [&](std::int64_t group) {
-    const Range range = part_of(a.tokens, tile_rows, memory.groups, group);
-    for (std::int64_t row = range.first; row < range.last; row += tile_rows) {
-      const BackwardTile tile{a, memory, group, row == range.first, row, min(tile_rows, range.last - row)};
-      for (int i = 0; i < a.outputs; ++i) with_activation(a.activation, [&](auto act) { tile.run<decltype(act)>(i); });
-      if (beside) backward_input(a, memory.left, row, tile.rows);
-    }
-  });
-  for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { memory.sums[i].reduce(a.output[i], p); });
-  if (!a.x) return Status::ok;
-  const Status status = run_product(context, left_gradient(a));
-  if (status == Status::ok && a.dx == a.x) replace_input(context, a, memory);
-  return status;
+  const auto add_tile = [&](std::int64_t group, bool first, std::int64_t row, std::int64_t rows) {
+    const BackwardTile tile{a, memory, group, first, row, rows};
+    for (int i = 0; i < a.outputs; ++i) with_activation(a.activation, [&](auto act) { tile.run<decltype(act)>(i); });
+  };
+  return run_backward(
+      context, a, memory.sums, add_tile, [&] { pack_left(context, a, memory); },
+      [&](std::int64_t row, std::int64_t rows) { backward_input(a, memory.left, row, rows); });
 }
 
 }  // namespace

@@ -1,50 +1,17 @@
-// Large products. The result is split into tiles that depend on its shape alone, and the tiles are spread over the
-// threads. A tile loops over the inner dimension in blocks. The operands of a block are copied into contiguous memory
-// that fits the L2 cache (Goto and van de Geijn 2008) and multiplied by small kernels.
+// Large products. The tiles of the result (tiles.h) are spread over the threads. A tile loops over the inner dimension
+// in blocks. The operands of a block are copied into contiguous memory that fits the L2 cache (Goto and van de Geijn
+// 2008) and multiplied by small kernels.
 #pragma once
 
 #include "kernels/cpu/common/gemm.h"
-#include "kernels/cpu/common/transpose.h"
-#include "kernels/host/thread_pool.h"
+#include "kernels/cpu/common/tiles.h"
 
 namespace comera::kernels::COMERA_CPU {
 
-constexpr std::int64_t largest_tile = 256;
-constexpr std::int64_t smallest_tile = 64;
-constexpr std::int64_t enough_tiles = 16;
 constexpr std::int64_t inner_block = 128;
 constexpr std::int64_t kernel_block = 64;  // rows and columns of a kernel's result
 
-// c = a b; a is [m, k], or stored transposed [k, m]; b is [k, n], or stored transposed [n, k].
-struct Factors {
-  std::int64_t m, n, k;
-  const float* a;
-  std::int64_t lda;
-  bool transpose_a;
-  const float* b;
-  std::int64_t ldb;
-  bool transpose_b;
-};
-
-struct Tile {
-  std::int64_t row, rows, column, columns;
-};
-
-// Tiles of a result [m, n], as large as possible while there are enough of them.
-struct Tiles {
-  std::int64_t m, n, rows = largest_tile, columns = largest_tile;
-
-  Tiles(std::int64_t m, std::int64_t n) : m(m), n(n) {
-    while (count() < enough_tiles && max(rows, columns) > smallest_tile)
-      (min(rows, m) > min(columns, n) || columns == smallest_tile ? rows : columns) /= 2;
-  }
-  std::int64_t across() const { return tiles_of(n, columns); }
-  std::int64_t count() const { return tiles_of(m, rows) * across(); }
-  Tile operator[](std::int64_t i) const {
-    const std::int64_t row = i / across() * rows, column = i % across() * columns;
-    return {row, min(rows, m - row), column, min(columns, n - column)};
-  }
-};
+using Factors = FactorsOf<float>;
 
 struct TileMemory {
   alignas(64) float a[largest_tile * inner_block];   // [rows, inner] or, transposed, [inner, rows]
@@ -101,17 +68,6 @@ void for_each_tile(const Context& context, const Factors& f, const PackRight& pa
 template <class Finish>
 void for_each_tile(const Context& context, const Factors& f, Finish finish) {
   for_each_tile(context, f, DensePanels{f}, finish);
-}
-
-// y = or += x for a tile.
-inline void add_tile(const Tile& t, const float* x, bool accumulate, float* y, std::int64_t ldy) {
-  y += t.row * ldy + t.column;
-  if (!accumulate) return copy_block(t.rows, t.columns, x, largest_tile, y, ldy);
-  for (std::int64_t i = 0; i < t.rows; ++i)
-    for (std::int64_t j = 0; j < t.columns; j += F::width) {
-      const std::int64_t lanes = min<std::int64_t>(F::width, t.columns - j);
-      store(y + i * ldy + j, load(y + i * ldy + j, lanes) + load(x + i * largest_tile + j, lanes), lanes);
-    }
 }
 
 }  // namespace comera::kernels::COMERA_CPU

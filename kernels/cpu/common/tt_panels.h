@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/common/workspace.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
 #include "kernels/linear.h"
 #include "kernels/tt_linear.h"
@@ -70,6 +71,33 @@ struct PartialSums {
 // d_A, computed after everything else.
 inline Product left_gradient(const TtLinearBackward& a) {
   return {a.tokens, a.in, a.width, a.x, a.ldx, a.u1, a.width, a.d_left, a.width};
+}
+
+// The order of a backward. `sums` are those of the outputs. add_tile(group, first of its group, row, rows) adds a tile
+// to U1 and to the sums; input(row, rows) computes dx from U1, after pack_left().
+template <class AddTile, class PackLeft, class Input>
+Status run_backward(const Context& context, const TtLinearBackward& a, const PartialSums* sums, AddTile add_tile,
+                    PackLeft pack_left, Input input) {
+  const bool in_place = a.x && a.dx == a.x, with_tiles = a.dx && !in_place;
+  if (with_tiles) pack_left();
+  const std::int64_t groups = groups_of(a);
+  parallel_for(context, groups, [&](std::int64_t group) {
+    const Range range = part_of(a.tokens, tile_rows, groups, group);
+    for (std::int64_t row = range.first; row < range.last; row += tile_rows) {
+      const std::int64_t rows = min(tile_rows, range.last - row);
+      add_tile(group, row == range.first, row, rows);
+      if (with_tiles) input(row, rows);
+    }
+  });
+  for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { sums[i].reduce(a.output[i], p); });
+  if (!a.x) return Status::ok;
+  const Status status = run_product(context, left_gradient(a));
+  if (status != Status::ok || !in_place) return status;
+  // dx in the memory of x: the last use of x is behind, and the product has used the workspace.
+  pack_left();
+  parallel_for(context, tiles_of(a.tokens, tile_rows),
+               [&](std::int64_t tile) { input(tile * tile_rows, min(tile_rows, a.tokens - tile * tile_rows)); });
+  return Status::ok;
 }
 
 }  // namespace comera::kernels::COMERA_CPU

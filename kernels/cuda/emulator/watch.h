@@ -17,7 +17,7 @@ enum class Moment : std::uint8_t { begin, end };
 void set_watcher(void (*watcher)(Moment));
 const Queued& latest_call();  // complete when it ends
 
-// Of all threads since the program began.
+// Totals of all threads since the program began.
 struct Counts {
   std::uint64_t barriers = 0, exchanges = 0;
 };
