@@ -10,8 +10,6 @@
 namespace comera::models {
 namespace {
 
-using layers::Recompute;
-
 void drop(Walk& walk, Flow& flow) {
   walk.drop(flow.normed.tensor);
   if (!flow.residual.empty()) walk.drop(flow.residual);
@@ -25,7 +23,8 @@ Tensor sum_of(Pass& pass, FlowGradient d) {
   return d.normed;
 }
 
-void BlockStack::add(std::unique_ptr<Block> block) {
+void BlockStack::add(std::unique_ptr<Block> block, std::string name) {
+  names_.push_back(std::move(name));
   labels_.push_back(fmt::format("layer.{}", blocks_.size()));
   blocks_.push_back(std::move(block));
   kept_.emplace_back();
@@ -48,11 +47,11 @@ FlowGradient BlockStack::backward(Pass& pass, Sink& sink, FlowGradient d, const 
   return d;
 }
 
-// Under --activations block only the input of each block is kept. The last block keeps its activations.
+// Of a block that runs again only the input is kept.
 Flow BlockStack::run(Pass& pass, std::size_t index, Flow in, const KeyRanges& keys) {
   Walk::Scope scope(pass.walk, labels_[index].c_str());
   Pass inner = pass;
-  inner.policy = pass.policy.inside_block();
+  inner.policy = policy_inside(pass, index);
   if (runs_again(pass, index)) {
     inner.policy = pass.policy.discarding();
     kept_[index] = {{pass.walk.keep(in.normed.tensor), nullptr},
@@ -61,17 +60,21 @@ Flow BlockStack::run(Pass& pass, std::size_t index, Flow in, const KeyRanges& ke
   return blocks_[index]->forward(inner, in, keys);
 }
 
+layers::SavePolicy BlockStack::policy_inside(const Pass& pass, std::size_t index) const {
+  return pass.policy.inside_block(pass.policy.runs_again(names_[index]));
+}
+
 // True if the backward recomputes this block. The last block is excluded: its backward directly follows its forward,
 // so its saved tensors are freed before those of another block exist.
 bool BlockStack::runs_again(const Pass& pass, std::size_t index) const {
-  return pass.policy.saves() && pass.policy.recompute() == Recompute::block && index + 1 < blocks_.size();
+  return pass.policy.runs_again(names_[index]) && index + 1 < blocks_.size();
 }
 
 FlowGradient BlockStack::run_backward(Pass& pass, Sink& sink, std::size_t index, const FlowGradient& d,
                                       const KeyRanges& keys) {
   Walk::Scope scope(pass.walk, labels_[index].c_str());
   Pass inner = pass;
-  inner.policy = pass.policy.inside_block();
+  inner.policy = policy_inside(pass, index);
   if (runs_again(pass, index)) {
     Flow again = blocks_[index]->forward(inner, std::exchange(kept_[index], {}), keys);
     drop(pass.walk, again);

@@ -1,4 +1,4 @@
-// The stack of transformer blocks, and the tensors it keeps under --activations block.
+// The stack of transformer blocks, and the tensors it keeps of blocks that run again.
 #pragma once
 
 #include <memory>
@@ -49,7 +49,8 @@ class Block {
 
 class BlockStack {
  public:
-  void add(std::unique_ptr<Block> block);
+  // `name` is what the names of its weights begin with, such as "model.layers.3".
+  void add(std::unique_ptr<Block> block, std::string name);
 
   // Takes ownership of `in`. The caller drops the result.
   Flow forward(Pass& pass, Flow in, const KeyRanges& keys);
@@ -58,11 +59,14 @@ class BlockStack {
 
  private:
   Flow run(Pass& pass, std::size_t index, Flow in, const KeyRanges& keys);
+  // The policy for the values of a block, in the forward and when it runs again.
+  layers::SavePolicy policy_inside(const Pass& pass, std::size_t index) const;
   bool runs_again(const Pass& pass, std::size_t index) const;
   FlowGradient run_backward(Pass& pass, Sink& sink, std::size_t index, const FlowGradient& d, const KeyRanges& keys);
 
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Flow> kept_;
+  std::vector<std::string> names_;
   std::vector<std::string> labels_;  // names of the blocks in the memory table
 };
 

@@ -56,8 +56,8 @@ Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor
 // An output with dropout has lost numbers, so s is kept there.
 void ResidualNorm::keep_input(Pass& pass, Tensor& sum, const Tensor& y) {
   Walk& walk = pass.walk;
-  restores_ = pass.policy.saves() && pass.policy.recompute() == Recompute::share && settings_.output_dropout <= 0 &&
-              !settings_.output_changes;
+  restores_ = pass.policy.saves() && pass.policy.recompute(sum_.layer) == Recompute::share &&
+              settings_.output_dropout <= 0 && !settings_.output_changes;
   if (!restores_) return pass.policy.take(walk, sum, Use::value, sum_);
   const std::int64_t tokens = sum.elements() / columns_, picked = kernels::picked_columns(columns_);
   places_ = walk.make("picked columns", {picked}, DType::i32);

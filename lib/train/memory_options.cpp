@@ -18,7 +18,7 @@ Option activations_option(const char* group) {
           "without bias); act2bit, the slope of GELU in two bits (-approxbp: ReGELU2); compact, random projections of "
           "the inputs of linear layers; velora, their products with one vector per dense layer; offload, in host "
           "memory "
-          "(GPUs); GLOB=POLICY for layers by name",
+          "(GPUs); GLOB=POLICY for layers by name, GLOB=block for blocks",
       .metavar = "[GLOB=]POLICY,...",
       .result_relevant = true,
       .relevant_words = layers::relevant_words,

@@ -55,8 +55,10 @@ class Decoder final : public layers::Model {
         first_norm_(builder_, first_norm_name(spec), spec.hidden, first_norm_settings(spec)),
         shared_{layers::Rotary(spec.head_size, rotary_angles(spec.theta, spec.head_size, spec.scaling))} {
     for (std::int64_t i = 0; i < spec.layers; ++i)
-      blocks_.add(is_gpt2(spec) ? std::unique_ptr<Block>(std::make_unique<Gpt2Block>(builder_, spec, i, shared_))
-                                : std::make_unique<DecoderBlock>(builder_, spec, i, shared_));
+      if (is_gpt2(spec))
+        blocks_.add(std::make_unique<Gpt2Block>(builder_, spec, i, shared_), Gpt2Names(spec).block(i));
+      else
+        blocks_.add(std::make_unique<DecoderBlock>(builder_, spec, i, shared_), DecoderNames::block(i));
     if (!spec.tied) head_words_ = vocabulary_table(builder_, spec, DecoderNames::head);
     head_.emplace(builder_, spec.tied ? *words_ : *head_words_, "", spec.vocabulary, spec.hidden);
     name_copies();

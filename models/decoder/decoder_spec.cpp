@@ -6,8 +6,10 @@
 
 namespace comera::models {
 
+std::string DecoderNames::block(std::int64_t index) { return fmt::format("model.layers.{}", index); }
+
 std::string DecoderNames::layer(std::int64_t index, const char* part) {
-  return fmt::format("model.layers.{}.{}", index, part);
+  return fmt::format("{}.{}", block(index), part);
 }
 
 std::vector<WeightSite> weight_sites(const DecoderSpec& spec) {

@@ -41,6 +41,7 @@ struct DecoderNames {
   static constexpr const char *query_norm = "self_attn.q_norm", *key_norm = "self_attn.k_norm";
   static constexpr const char *gate = "mlp.gate_proj", *up = "mlp.up_proj", *down = "mlp.down_proj";
   static constexpr const char *first_norm = "input_layernorm", *middle_norm = "post_attention_layernorm";
+  static std::string block(std::int64_t index);
   static std::string layer(std::int64_t index, const char* part);
 };
 

@@ -14,8 +14,10 @@ Gpt2Names::Gpt2Names(const DecoderSpec& spec) : root_(spec.bare ? "" : "transfor
   final_norm = root_ + "ln_f";
 }
 
+std::string Gpt2Names::block(std::int64_t index) const { return fmt::format("{}h.{}", root_, index); }
+
 std::string Gpt2Names::layer(std::int64_t index, const char* part) const {
-  return fmt::format("{}h.{}.{}", root_, index, part);
+  return fmt::format("{}.{}", block(index), part);
 }
 
 std::vector<WeightSite> gpt2_sites(const DecoderSpec& spec) {

@@ -9,6 +9,7 @@ namespace comera::models {
 // Names of the weights. Some checkpoints lack the prefix "transformer.".
 struct Gpt2Names {
   explicit Gpt2Names(const DecoderSpec& spec);
+  std::string block(std::int64_t index) const;
   std::string layer(std::int64_t index, const char* part) const;
 
   static constexpr const char *first_norm = "ln_1", *attention = "attn", *qkv = "attn.c_attn", *output = "attn.c_proj",

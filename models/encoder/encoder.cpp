@@ -123,7 +123,7 @@ class Encoder final : public layers::Model {
       first_norm_.emplace(builder_, EncoderNames(spec).layer(0, EncoderNames(spec).output_norm), spec.hidden,
                           norm_settings(spec, 0));
     for (std::int64_t i = 0; i < spec.layers; ++i)
-      blocks_.add(std::make_unique<EncoderBlock>(builder_, spec, i, shared_));
+      blocks_.add(std::make_unique<EncoderBlock>(builder_, spec, i, shared_), EncoderNames(spec).block(i));
     head_ = make_head();
     for (layers::Parameter& parameter : parameters_.all()) parameter.aliases = aliases_of(spec, parameter.name);
   }

@@ -126,8 +126,10 @@ void EncoderNames::name_distilbert() {
   decoder_bias = "vocab_projector.bias";
 }
 
+std::string EncoderNames::block(std::int64_t index) const { return fmt::format("{}{}.{}", root_, stack_, index); }
+
 std::string EncoderNames::layer(std::int64_t index, const char* part) const {
-  return fmt::format("{}{}.{}.{}", root_, stack_, index, part);
+  return fmt::format("{}.{}", block(index), part);
 }
 
 std::vector<WeightSite> block_sites(const EncoderSpec& spec) {

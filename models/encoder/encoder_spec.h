@@ -71,6 +71,7 @@ kernels::Activation head_activation(const EncoderSpec& spec);
 // Names of the weights, by family.
 struct EncoderNames {
   explicit EncoderNames(const EncoderSpec& spec);
+  std::string block(std::int64_t index) const;
   std::string layer(std::int64_t index, const char* part) const;
   const std::string& prefix() const { return root_; }  // prefix of the family, "" if bare
 

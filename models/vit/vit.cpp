@@ -27,7 +27,7 @@ class Vit final : public layers::Model {
         first_norm_(builder_, EncoderNames(spec).layer(0, EncoderNames(spec).output_norm), spec.hidden,
                     norm_settings(spec, spec.dropout)) {
     for (std::int64_t i = 0; i < spec.layers; ++i)
-      blocks_.add(std::make_unique<EncoderBlock>(builder_, spec, i, shared_));
+      blocks_.add(std::make_unique<EncoderBlock>(builder_, spec, i, shared_), EncoderNames(spec).block(i));
     head_ = make_classifier(builder_, spec);
   }
 

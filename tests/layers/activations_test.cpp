@@ -265,12 +265,38 @@ TEST_CASE("activations: act2bit and copies are chosen apart, keep is for both") 
   CHECK_NOTHROW(keeper.check_rules());
 }
 
+TEST_CASE("activations: layers and blocks are computed again by name, and the last word that matches counts") {
+  const Activations activations = layers::parse_activations(
+      {"*.layer.[0-2].*=block", "*.layer.1=keep", "*.mlp.*=cheap", "*.mlp.norm=share", "cheap", "*.3.*=keep", "block"});
+  CHECK(activations.recompute == Recompute::block);  // the last without a name
+  layers::RuledKeeper keeper(activations);
+  const Recompute none = Recompute::none;
+  CHECK(keeper.runs_again("m.layer.0", none));
+  CHECK_FALSE(keeper.runs_again("m.layer.1", none));
+  CHECK(keeper.runs_again("m.layer.2", none));
+  CHECK_FALSE(keeper.runs_again("m.layer.3", Recompute::block));
+  CHECK(keeper.runs_again("m.layer.4", Recompute::block));
+  CHECK_FALSE(keeper.runs_again("m.layer.4", Recompute::cheap));
+  CHECK(keeper.recompute("m.layer.4.attention", none) == none);
+  CHECK(keeper.recompute("m.layer.4.attention", Recompute::cheap) == Recompute::cheap);
+  CHECK(keeper.recompute("m.layer.4.mlp.up", none) == Recompute::cheap);
+  CHECK(keeper.recompute("m.layer.4.mlp.norm", none) == Recompute::share);
+  CHECK(keeper.recompute("m.layer.3.mlp.up", Recompute::cheap) == none);
+  CHECK_NOTHROW(keeper.check_rules());
+}
+
 TEST_CASE("activations: words that make no sense are refused with the words that do") {
   CHECK_THROWS_WITH(layers::parse_activations({"int7"}), Catch::Contains("there is no policy 'int7'") &&
                                                              Catch::Contains("did you mean int") &&
                                                              Catch::Contains("int4-stochastic"));
-  CHECK_THROWS_WITH(layers::parse_activations({"*.dense=block"}),
-                    Catch::Contains("'block' is for all layers") && Catch::Contains("leave out '*.dense='"));
+  layers::RuledKeeper blocks(layers::parse_activations({"*.dense=block"}));
+  CHECK_FALSE(blocks.runs_again("layer.0", Recompute::none));
+  CHECK_THROWS_WITH(blocks.check_rules(),
+                    Catch::Contains("*.dense=block: no block of the model matches; its blocks are layer.0"));
+  layers::RuledKeeper within(layers::parse_activations({"block", "*.mlp=cheap"}));
+  CHECK(within.runs_again("layer.0", Recompute::block));
+  CHECK_THROWS_WITH(within.check_rules(),
+                    Catch::Contains("*.mlp=cheap: no layer matches whose values can be computed again"));
   layers::RuledKeeper keeper(layers::parse_activations({"nothing*=int8"}));
   CHECK_THROWS_WITH(keeper.check_rules(), Catch::Contains("nothing*=int8: no layer of the model matches"));
   for (const char* word : {"act2bit", "*.mlp=act2bit-approxbp"}) {
@@ -290,6 +316,9 @@ TEST_CASE("activations: recomputation of exact values does not change a result, 
   CHECK(relevant({"keep", "int8"}) == Words{"int8"});
   CHECK(relevant({"cheap", "share"}) == Words{"share"});  // restores inputs of norms within rounding
   CHECK(relevant({"share", "cheap"}).empty());
+  CHECK(relevant({"*.1.*=block", "cheap", "*.mlp=cheap", "*.2.*=keep"}).empty());
+  CHECK(relevant({"*.mlp=share"}) == Words{"*.mlp=share"});
+  CHECK(relevant({"int8", "*.1.*=block"}) != relevant({"int8"}));
   CHECK(relevant({"int8"}) != relevant({"int4"}));
   for (const char* copy : {"int8", "act2bit", "compact", "velora"})
     CHECK(relevant({"cheap", copy}) != relevant({"keep", copy}));

@@ -80,7 +80,7 @@ TEST_CASE("a value with a producer is computed again where the policy recomputes
       Tensor x = walk.make("x", {2, 2});
       fill(walk, x, 10);
       policy.save(walk, {x, &producer}, Use::value, outside);
-      policy.inside_block().save(walk, {x, &producer}, Use::value, inside);
+      policy.inside_block(policy.runs_again("block")).save(walk, {x, &producer}, Use::value, inside);
       walk.drop(x);
       for (Slot* slot : {&outside, &inside}) {
         Tensor numbers = (*slot)->value(walk);

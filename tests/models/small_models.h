@@ -204,7 +204,8 @@ class ReferenceRun {
   std::vector<double> logits() { return evaluated(&comera::layers::Outputs::logits); }
   std::vector<double> embedding() { return evaluated(&comera::layers::Outputs::embedding); }
 
-  void step(comera::layers::Recompute recompute) {
+  void step(comera::layers::Recompute recompute) { step(comera::layers::SavePolicy(recompute)); }
+  void step(const comera::layers::SavePolicy& policy) {
     using namespace comera;
     reset();
     walk([&](plan::Walk& w) {
@@ -212,7 +213,7 @@ class ReferenceRun {
       model->prepare(w);
     });
     walk([&](plan::Walk& w) {
-      model->forward(w, batch, layers::SavePolicy(recompute));
+      model->forward(w, batch, policy);
       w.backward_begins();
       model->backward(w, *sink);
     });

@@ -58,12 +58,6 @@ Activations parse_activations(const std::vector<std::string>& words) {
       activations.recompute = recompute->second;
       continue;
     }
-    if (recompute != recomputations.end() && policy != "keep")
-      fail_input(
-          "[train] --activations {}: '{}' is for all layers; leave out '{}=', or use keep, compact, bf16, int8 or int4 "
-          "for "
-          "them",
-          word, policy, glob);
     activations.rules.push_back({glob, policy});
   }
   return activations;
@@ -72,17 +66,19 @@ Activations parse_activations(const std::vector<std::string>& words) {
 // A value that is computed again from copies differs from a copy of the value, so recomputation counts beside copies.
 // `share` restores inputs of norms within rounding, so it always counts.
 std::vector<std::string> relevant_words(const std::vector<std::string>& words) {
-  std::vector<std::string> relevant = words;
-  std::erase_if(relevant,
-                [](const std::string& word) { return word == earlier_keep || recomputations.contains(word); });
-  const Recompute recompute = parse_activations(words).recompute;
-  if (std::all_of(relevant.begin(), relevant.end(), [](const std::string& word) {
-        return word == offload || word.ends_with(std::string("=") + offload) || word.ends_with("=keep");
-      }))
-    relevant.clear();
-  if (relevant.empty() && recompute != Recompute::share) return {};
+  const Activations activations = parse_activations(words);
+  const auto any = [&](auto&& holds) { return std::any_of(activations.rules.begin(), activations.rules.end(), holds); };
+  const bool approximates = any([](const Activations::Rule&rule) {
+    return rule.policy != offload && !recomputations.contains(rule.policy);
+  }),
+             shares = activations.recompute == Recompute::share ||
+                      any([](const Activations::Rule&rule) { return rule.policy == "share"; });
+  if (!approximates && !shares) return {};
+  std::vector<std::string> relevant;
+  for (const Activations::Rule& rule : activations.rules)
+    if (approximates || rule.policy != offload) relevant.push_back(rule.word());
   for (const auto& [name, value] : recomputations)
-    if (value == recompute && value != Recompute::none) relevant.push_back(name);
+    if (value == activations.recompute && value != Recompute::none) relevant.push_back(name);
   return relevant;
 }
 
@@ -99,6 +95,8 @@ RuledKeeper::RuledKeeper(const Activations& activations) {
   if (activations.offloads()) offloaded = make_offload_keeper(activations.offloading);
   for (const Activations::Rule& rule : activations.rules) {
     Choice& choice = choices_.emplace_back(Choice{.rule = rule});
+    if (const auto again = recomputations.find(rule.policy); again != recomputations.end())
+      choice.recompute = again->second;
     if (const auto copy = copies.find(rule.policy); copy != copies.end())
       choice.keeper = make_quantised_keeper(copy->second);
     if (const auto slope = slopes.find(rule.policy); slope != slopes.end())
@@ -142,7 +140,7 @@ void RuledKeeper::declare(Parameter& weight, const std::string& layer) {
 Keeper* RuledKeeper::last_match(const std::string& layer, std::optional<Use> only, bool dense) {
   Keeper* last = nullptr;
   for (Choice& choice : choices_)
-    if ((!choice.keeper || choice.only == only) && (dense || !choice.dense) &&
+    if (choice.keeps() && (!choice.keeper || choice.only == only) && (dense || !choice.dense) &&
         (choice.rule.glob.empty() || glob_match(choice.rule.glob, layer))) {
       last = choice.keeper.get();
       choice.matched = true;
@@ -159,9 +157,28 @@ Keeper& RuledKeeper::keeper_of(const Slot& slot, Use use) {
 }
 
 void RuledKeeper::keep(Walk& walk, const Tensor& tensor, Use use, Slot& slot) {
-  if (walk.recording() && std::find(layers_.begin(), layers_.end(), slot.layer) == layers_.end())
+  if (walk.recording() && !slot.layer.empty() && std::find(layers_.begin(), layers_.end(), slot.layer) == layers_.end())
     layers_.push_back(slot.layer);
   keeper_of(slot, use).keep(walk, tensor, use, slot);
+}
+
+Recompute RuledKeeper::recompute(const std::string& layer, Recompute all) {
+  for (Choice& choice : choices_)
+    if (choice.recompute && choice.recompute != Recompute::block && glob_match(choice.rule.glob, layer)) {
+      all = *choice.recompute;
+      choice.matched = true;
+    }
+  return all;
+}
+
+bool RuledKeeper::runs_again(const std::string& block, Recompute all) {
+  if (std::find(blocks_.begin(), blocks_.end(), block) == blocks_.end()) blocks_.push_back(block);
+  for (Choice& choice : choices_)
+    if (choice.recompute && (glob_match(choice.rule.glob, block) || glob_match(choice.rule.glob, block + "."))) {
+      all = *choice.recompute;
+      choice.matched = true;
+    }
+  return all == Recompute::block;
 }
 
 void RuledKeeper::rebuild(Producer* producer, Use use, Slot& slot) {
@@ -180,9 +197,20 @@ void RuledKeeper::check_rules() const {
           "[train] --activations {}: no dense linear layer matches; for layers in tensor-train or low-rank form use "
           "int4, which keeps as little and differs by about 7 %, or compact",
           choice.rule.word());
+    const auto some = [](const std::vector<std::string>& names) {
+      return join(std::span(names).first(std::min<std::size_t>(8, names.size())), ", ");
+    };
+    if (!choice.matched && choice.recompute == Recompute::block)
+      fail_input("[train] --activations {}: no block of the model matches; its blocks are {}", choice.rule.word(),
+                 some(blocks_));
+    if (!choice.matched && choice.recompute && choice.recompute != Recompute::none)
+      fail_input(
+          "[train] --activations {}: no layer matches whose values can be computed again, outside of blocks that run "
+          "again; the layers are {}",
+          choice.rule.word(), some(layers_));
     if (!choice.matched)
-      fail_input("[train] --activations {}={}: no layer of the model matches; its layers are {}", choice.rule.glob,
-                 choice.rule.policy, join(std::span(layers_).first(std::min<std::size_t>(8, layers_.size())), ", "));
+      fail_input("[train] --activations {}: no layer of the model matches; its layers are {}", choice.rule.word(),
+                 some(layers_));
     if (choice.keeper) choice.keeper->check_rules();
   }
 }

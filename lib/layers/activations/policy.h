@@ -15,15 +15,16 @@ namespace comera::layers {
 struct Activations {
   struct Rule {
     std::string glob;  // of Hugging Face layer names; "": all layers
-    // keep, compact, velora, act2bit, act2bit-approxbp, bf16, int8, int4, int8-stochastic, int4-stochastic, offload
+    // keep, compact, velora, act2bit, act2bit-approxbp, bf16, int8, int4, int8-stochastic, int4-stochastic, offload;
+    // by name also cheap, share and block
     std::string policy;
 
     std::string word() const { return glob.empty() ? policy : glob + "=" + policy; }
   };
-  Recompute recompute = Recompute::none;
+  Recompute recompute = Recompute::none;  // of layers and blocks whose names no rule of recomputation matches
   // Of the rules that match a layer the last of each kind counts: compact and velora for inputs of linear layers
-  // (velora for those of dense ones alone), act2bit for slopes, copies in fewer bits for all other values. keep is of
-  // every kind. Without a match a value is kept as it is.
+  // (velora for those of dense ones alone), act2bit for slopes, cheap, share and block for recomputation, copies in
+  // fewer bits for all other values. keep is of every kind. Without a match a value is kept as it is.
   std::vector<Rule> rules;
   ProjectedSettings projected = {};
   DirectionSettings directions = {};
@@ -36,8 +37,9 @@ struct Activations {
 // The words of --activations that change the result: none if all values are exact, else all.
 std::vector<std::string> relevant_words(const std::vector<std::string>& words);
 
-// Parses words "POLICY" and "GLOB=POLICY". keep, cheap, share and block choose what is computed again, for all layers.
-// Throws InputError for an unknown policy, and for recomputation by name.
+// Parses words "POLICY" and "GLOB=POLICY". The last of the words keep, cheap, share and block without a glob is the
+// recomputation of all layers that none with a glob matches. GLOB=block is for blocks by the beginning of their layers'
+// names, such as model.layers.3 or model.layers.3.*. InputError for an unknown policy.
 Activations parse_activations(const std::vector<std::string>& words);
 
 // The keeper of these rules. It is used by one engine at a time.
@@ -47,6 +49,8 @@ class RuledKeeper final : public Keeper {
 
   void declare(Parameter& weight, const std::string& layer) override;
   void begin(const kernels::StepScalars* scalars) override;
+  Recompute recompute(const std::string& layer, Recompute all) override;
+  bool runs_again(const std::string& block, Recompute all) override;
   void rebuild(Producer* producer, Use use, Slot& slot) override;
   void keep(Walk& walk, const Tensor& tensor, Use use, Slot& slot) override;
   bool studies() const override;
@@ -57,17 +61,20 @@ class RuledKeeper final : public Keeper {
  private:
   struct Choice {
     Activations::Rule rule;
-    std::shared_ptr<Keeper> keeper = {};  // null: keep
-    std::optional<Use> only = {};         // the use that the policy is for; it comes before policies for every use
-    bool dense = false;                   // for dense linear layers alone
+    std::shared_ptr<Keeper> keeper = {};      // null: keep
+    std::optional<Recompute> recompute = {};  // of keep, and of what is computed again
+    std::optional<Use> only = {};             // the use that the policy is for; it comes before policies for every use
+    bool dense = false;                       // for dense linear layers alone
     bool matched = false;
+
+    bool keeps() const { return keeper || rule.policy == "keep"; }  // it is not of recomputation alone
   };
   // `dense`: the value is the input of a dense linear layer.
   Keeper* last_match(const std::string& layer, std::optional<Use> only, bool dense);
   Keeper& keeper_of(const Slot& slot, Use use);
 
   std::vector<Choice> choices_;
-  std::vector<std::string> layers_;  // seen so far
+  std::vector<std::string> layers_, blocks_;  // seen so far
 };
 
 }  // namespace comera::layers

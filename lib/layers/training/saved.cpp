@@ -65,15 +65,24 @@ SavePolicy SavePolicy::discarding() const {
   return policy;
 }
 
-SavePolicy SavePolicy::inside_block() const {
+SavePolicy SavePolicy::inside_block(bool runs_again) const {
   SavePolicy policy = *this;
+  policy.inside_ = runs_again;
   if (recompute_ == Recompute::block) policy.recompute_ = Recompute::none;
   return policy;
 }
 
+Recompute SavePolicy::recompute(const std::string& layer) const {
+  return inside_ ? Recompute::none : keeper_->recompute(layer, recompute_);
+}
+
+bool SavePolicy::runs_again(const std::string& block) const {
+  return saves() && keeper_->runs_again(block, recompute_);
+}
+
 void SavePolicy::save(Walk& walk, const Value& value, Use use, Slot& slot) const {
   if (!saves()) return;
-  if (value.producer && recompute_ != Recompute::none) return keeper_->rebuild(value.producer, use, slot);
+  if (value.producer && recompute(slot.layer) != Recompute::none) return keeper_->rebuild(value.producer, use, slot);
   // An estimate beside the numbers would save nothing, but a gradient in a subspace needs it.
   const bool in_subspace = slot.weight && slot.weight->subspace;
   keeper_->keep(walk, value.tensor, value.kept && !in_subspace ? Use::value : use, slot);

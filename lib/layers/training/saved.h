@@ -110,6 +110,12 @@ class Keeper {
   // Keeps `tensor` in `slot`, which is empty or holds the object of an earlier step. The caller keeps its own reference
   // to `tensor`.
   virtual void keep(Walk& walk, const Tensor& tensor, Use use, Slot& slot) = 0;
+  // What is computed again of the values of `layer`, and if the block of this name runs again, where the policy has
+  // `all` for all layers.
+  virtual Recompute recompute(const std::string& layer, Recompute all) { return static_cast<void>(layer), all; }
+  virtual bool runs_again(const std::string& block, Recompute all) {
+    return static_cast<void>(block), all == Recompute::block;
+  }
   // Like keep(), for a value that the producer computes again for each read.
   virtual void rebuild(Producer* producer, Use use, Slot& slot);
   // True: it decides by the sizes of a step: before the first plan a step is recorded once more, and
@@ -125,17 +131,20 @@ Keeper& exact_keeper();  // keeps the tensor itself
 
 class SavePolicy {
  public:
-  // `keeper` must outlive the policy.
+  // `recompute` is for all layers, unless the keeper decides by name. `keeper` must outlive the policy.
   explicit SavePolicy(Recompute recompute, bool training = true, Keeper& keeper = exact_keeper())
       : recompute_(recompute), training_(training), keeper_(&keeper) {}
 
   bool training() const { return training_; }  // false: evaluation, no dropout, nothing saved
   bool saves() const { return training_ && !discards_; }
-  Recompute recompute() const { return recompute_; }
+  Recompute recompute(const std::string& layer) const;
+  // True: the backward runs this block again.
+  bool runs_again(const std::string& block) const;
   // For a forward that keeps no values because it will run again. Dropout stays on.
   SavePolicy discarding() const;
-  // For a block that runs again just before its backward. All its values are kept, because they are few.
-  SavePolicy inside_block() const;
+  // For the inside of a block. If it runs again just before its backward, all its values are kept, because they are
+  // few.
+  SavePolicy inside_block(bool runs_again) const;
 
   // Keeps the value in the caller's slot, or nothing if saves() is false. The caller keeps its own reference.
   void save(Walk& walk, const Value& value, Use use, Slot& slot) const;
@@ -146,6 +155,7 @@ class SavePolicy {
   Recompute recompute_;
   bool training_;
   bool discards_ = false;
+  bool inside_ = false;  // of a block that runs again
   Keeper* keeper_;
 };
 

@@ -9,6 +9,11 @@ for policy in keep cheap block; do
   run "$COMERA" pretrain "${tiny[@]}" --form tt --activations $policy -o "$policy"
   expect_exit 0
 done
+run "$COMERA" pretrain "${tiny[@]}" --layers 3 --form tt --save-every 2 -o deep
+expect_exit 0
+run "$COMERA" pretrain "${tiny[@]}" --layers 3 --form tt --activations '*layer.1.*=block,*layer.0.output*=cheap' -o named
+expect_exit 0
+expect_same_bytes deep/model.safetensors named/model.safetensors
 expect_same_bytes keep/model.safetensors cheap/model.safetensors
 expect_same_bytes keep/model.safetensors block/model.safetensors
 
@@ -69,6 +74,8 @@ expect_exit 0
 # a resume may compute more exact values again, but not change a copy or what copies are made of
 run "$COMERA" pretrain --resume keep --activations block
 expect_exit 0
+run "$COMERA" pretrain --resume deep --activations '*layer.[01]=block'
+expect_exit 0
 run "$COMERA" pretrain --resume eight --activations keep,int8
 expect_refused '--activations was block,int8 and is keep,int8'
 run "$COMERA" pretrain --resume eight --activations int4
@@ -100,7 +107,6 @@ expect_refused '--activations was share,int8 and is cheap,int8'
 expect_repeatable exact --form dense --activations share
 run "$COMERA" pretrain --resume one --activations cheap
 expect_refused '--activations was share and is '
-refuses "'share' is for all layers" --data train.tsv "${columns[@]}" --activations '*dense=share'
 
 # products with one vector per dense layer, which the checkpoint has
 for policy in velora 'velora,int8' 'block,*intermediate*=velora' 'act2bit,velora'; do
@@ -153,7 +159,10 @@ expect_equal "$(peak_of --activations offload --offload-memory 0)" "$all"
 [ "$(peak_of --activations offload --offload-bandwidth 1000)" -lt "$((all * 2 / 3))" ] || fail 'offload saves too little'
 
 refuses "there is no policy 'int9'; did you mean int" --data train.tsv "${columns[@]}" --activations int9
-refuses "'cheap' is for all layers" --data train.tsv "${columns[@]}" --activations '*dense=cheap'
+refuses 'no block of the model matches; its blocks are bert.encoder.layer.0' --data train.tsv "${columns[@]}" \
+  --activations '*dense=block'
+refuses 'no layer matches whose values can be computed again' --data train.tsv "${columns[@]}" \
+  --activations 'block,*dense=cheap'
 refuses 'no layer of the model matches; its layers are' --data train.tsv "${columns[@]}" --activations 'decoder*=int8'
 refuses 'no dense layer with GELU or SiLU matches; a layer in tensor-train form keeps no input' --form tt \
   --data train.tsv "${columns[@]}" --activations act2bit,int8
