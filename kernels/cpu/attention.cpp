@@ -75,7 +75,11 @@ struct ForwardTask {
     FactorOfScores probability(score);
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, row = b * s.queries + t + i;
-    multiply_keys(count, block, d, elements(a.q) + row * a.ldq + h * d, a.ldq, keys, score);
+    const Element* queries = elements(a.q) + row * a.ldq + h * d;
+    if (rows == 1)
+      multiply_keys_of_one(block, d, queries, key_rows(h, block.first), a.ldk, score);
+    else
+      multiply_keys(count, block, d, queries, a.ldq, keys, score);
     for (std::int64_t r = 0; r < count; ++r) {
       ahead.call(i + r);
       const Range range = within(keys_of(s, b, t + i + r), block);
@@ -89,7 +93,10 @@ struct ForwardTask {
                                     running.maximum + i + r, running.total + i + r, probability.data + r * key_block);
       if (a.out && !first && factor != 1) scale_row(running.sum + (i + r) * d, d, factor);
     }
-    if (a.out) multiply_rows(count, block, d, probability.data, values, !first, running.sum + i * d, d);
+    if (a.out && rows == 1)
+      multiply_rows_of_one(block, d, probability.data, value_rows(h, block.first), a.ldv, !first, running.sum);
+    else if (a.out)
+      multiply_rows(count, block, d, probability.data, values, !first, running.sum + i * d, d);
   }
 
   void finish(Running& running) const {
@@ -147,8 +154,8 @@ struct ForwardTask {
     for (std::int64_t at = all.first / key_block * key_block; at < all.last; at += key_block, first = false) {
       const KeyBlock block(s, at);
       const Ahead ahead = ahead_of(at, all, last_head);
-      pack_transposed(block, d, key_rows(h, at), a.ldk, keys);
-      if (a.out) pack_rows(block, d, value_rows(h, at), a.ldv, values);
+      if (rows > 1) pack_transposed(block, d, key_rows(h, at), a.ldk, keys);
+      if (rows > 1 && a.out) pack_rows(block, d, value_rows(h, at), a.ldv, values);
       if (s.biased()) bias.fill(s, h, t, rows, block);
       for (std::int64_t i = 0; i < rows; i += query_block) {
         const std::int64_t count = min(query_block, rows - i);

@@ -15,25 +15,25 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t lines_of_tile = 32;
 constexpr std::int64_t bags_of_tile = 32;
 
-// Inputs in the order of CodeLanes: per block four times eight numbers, divided by the units of the codes, then eight
-// partial sums of the numbers, of q4_1 as they are, else times minus the code of 0.
-constexpr int lane_block = 40;
+// Inputs in the order of CodeLanes: per block its 32 numbers, divided by the units of the codes, then a vector that
+// adds to a product with the codes what belongs to it: of q4_1 the numbers, which stand beside the least number of the
+// block, else minus the code of 0 times the numbers, each lane those of its codes.
+constexpr int lane_block = grid_block + F::width;
 
 template <Grid grid>
 void order_by_lanes(const float* x, float* lanes) {
-  __m256 sum = _mm256_setzero_ps();
-  for (int k = 0; k < 4; ++k) {
-    alignas(32) std::int32_t index[8];
-    for (int lane = 0; lane < 8; ++lane) index[lane] = CodeLanes<grid>::number_of(lane, k);
-    const __m256 part = _mm256_i32gather_ps(x, _mm256_load_si256(reinterpret_cast<const __m256i*>(index)), 4);
-    _mm256_storeu_ps(lanes + 8 * k, part * _mm256_set1_ps(1 / CodeLanes<grid>::unit(k)));
-    sum += part;
+  using Codes = CodeLanes<grid>;
+  F sum = zero();
+  for (int k = 0; k < Codes::parts; ++k) {
+    alignas(64) std::int32_t index[F::width];
+    for (int lane = 0; lane < F::width; ++lane) index[lane] = Codes::number_of(lane, k);
+    const F part = gather(x, load(index));
+    store(lanes + F::width * k, part * set(1 / Codes::unit(k)));
+    sum = sum + part;
   }
-  if (grid != Grid::q4_1) sum *= _mm256_set1_ps(grid == Grid::q8_0 ? 0 : -grid_zero(grid));
-  _mm256_storeu_ps(lanes + 32, sum);
+  store(lanes + grid_block, grid == Grid::q4_1 ? sum : sum * set(-Codes::zero));
 }
 
 std::int64_t floats_of_token(const GridLinear& a) { return a.weight.blocks() * lane_block; }
@@ -55,40 +55,46 @@ void order_tokens(const GridLinear& a, float* lanes) {
   }
 }
 
-// The sum of a block's numbers times those of an ordered block of inputs, in eight parts that are added to `total`.
+template <Grid grid, class Visit>
+void for_each_part(Visit visit) {
+  visit.template operator()<0>(), visit.template operator()<1>();
+  if constexpr (CodeLanes<grid>::parts == 4) visit.template operator()<2>(), visit.template operator()<3>();
+}
+
+// The sum of a block's numbers times those of an ordered block of inputs, a part per lane, added to `total`.
 template <Grid grid>
-__m256 add_block(const std::uint8_t* bytes, const __m256 (&part)[4], const float* x, __m256 total) {
-  const auto lanes = [&](int i) { return _mm256_loadu_ps(x + 8 * i); };
-  __m256 even = _mm256_mul_ps(part[0], lanes(0)), odd = _mm256_mul_ps(part[1], lanes(1));
-  if constexpr (grid != Grid::q8_0 && grid != Grid::q4_1) even = _mm256_fmadd_ps(part[0], lanes(0), lanes(4));
-  even = _mm256_fmadd_ps(part[2], lanes(2), even), odd = _mm256_fmadd_ps(part[3], lanes(3), odd);
-  if constexpr (grid == Grid::q4_1) total = _mm256_fmadd_ps(_mm256_set1_ps(half_number(bytes + 2)), lanes(4), total);
-  return _mm256_fmadd_ps(even + odd, _mm256_set1_ps(half_number(bytes)), total);
+F add_block(const std::uint8_t* bytes, const F (&part)[CodeLanes<grid>::parts], const float* x, F total) {
+  const auto lanes = [&](int i) { return load(x + F::width * i); };
+  constexpr int parts = CodeLanes<grid>::parts;
+  F even = part[0] * lanes(0), odd = part[1] * lanes(1);
+  if constexpr (grid != Grid::q4_1 && CodeLanes<grid>::zero != 0) even = fma(part[0], lanes(0), lanes(parts));
+  for (int k = 2; k < parts; k += 2) even = fma(part[k], lanes(k), even), odd = fma(part[k + 1], lanes(k + 1), odd);
+  if constexpr (grid == Grid::q4_1) total = fma(set(half_number(bytes + 2)), lanes(parts), total);
+  return fma(even + odd, set(half_number(bytes)), total);
 }
 
-inline float sum_of_lanes(__m256 a) {
-  __m128 x = _mm256_castps256_ps128(a) + _mm256_extractf128_ps(a, 1);
-  x += _mm_movehl_ps(x, x);
-  return _mm_cvtss_f32(x + _mm_movehdup_ps(x));
-}
-
-// sums[t, l - first] = token t of `x` with line first + l, for l < lines.
+// sums[t, l - first] = token t of `x` with line first + l, for l < lines. Lines are short and lie behind one another,
+// so the processor does not foresee them.
 template <Grid grid, int tokens, int lines>
 void multiply_lines(const GridLines& w, const float* x, std::int64_t ldx, std::int64_t line, float* sums) {
-  const std::uint8_t* bytes = w.bytes + line * w.line_bytes();
-  __m256 total[tokens][lines];
+  constexpr std::int64_t ahead = 2560;  // bytes
+  const std::uint8_t *bytes = w.bytes + line * w.line_bytes(),
+                     *later = bytes + max<std::int64_t>(lines * w.line_bytes(), ahead);
+  F total[tokens][lines];
   for (int t = 0; t < tokens; ++t)
-    for (int l = 0; l < lines; ++l) total[t][l] = _mm256_setzero_ps();
-  for (std::int64_t block = 0; block < w.blocks(); ++block, bytes += bytes_of_block(grid), x += lane_block)
+    for (int l = 0; l < lines; ++l) total[t][l] = zero();
+  for (std::int64_t block = 0; block < w.blocks(); ++block, bytes += bytes_of_block(grid), x += lane_block) {
+    for (int i = 0; i < lines * bytes_of_block(grid); i += 64, later += 64) _mm_prefetch(later, _MM_HINT_T0);
     for (int l = 0; l < lines; ++l) {
       const std::uint8_t* at = bytes + l * w.line_bytes();
       const CodeLanes<grid> codes(at);
-      const __m256 part[4] = {codes.template part<0>(), codes.template part<1>(), codes.template part<2>(),
-                              codes.template part<3>()};
+      F part[CodeLanes<grid>::parts];
+      for_each_part<grid>([&]<int k>() { part[k] = codes.template part<k>(); });
       for (int t = 0; t < tokens; ++t) total[t][l] = add_block<grid>(at, part, x + t * ldx, total[t][l]);
     }
+  }
   for (int t = 0; t < tokens; ++t)
-    for (int l = 0; l < lines; ++l) sums[t * lines_of_tile + l] = sum_of_lanes(total[t][l]);
+    for (int l = 0; l < lines; ++l) sums[t * lines_of_tile + l] = sum(total[t][l]);
 }
 
 // y = act(sums + bias), or of y + sums + bias.
@@ -113,18 +119,20 @@ void multiply_few(const Context& context, const GridLinear& a) {
   float* lanes = f32(context.workspace);
   const std::int64_t ld = floats_of_token(a);
   order_tokens<grid>(a, lanes);
-  parallel_for(context, tiles_of(a.weight.lines, lines_of_tile), [&](std::int64_t tile) {
-    const std::int64_t first = tile * lines_of_tile, last = min(first + lines_of_tile, a.weight.lines);
-    for_few_tokens(a.tokens, [&]<int tokens>(std::int64_t token) {
-      constexpr int lines = tokens == 1 ? 4 : 1;
-      alignas(64) float sums[tokens * lines_of_tile];
-      const float* x = lanes + token * ld;
-      std::int64_t line = first;
-      for (; line + lines <= last; line += lines)
-        multiply_lines<grid, tokens, lines>(a.weight, x, ld, line, sums + line - first);
-      for (; line < last; ++line) multiply_lines<grid, tokens, 1>(a.weight, x, ld, line, sums + line - first);
-      finish_tile(a, {tokens, last - first}, sums, lines_of_tile, token, first);
-    });
+  for_line_ranges(context, a.weight.lines, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin; first < end; first += lines_of_tile) {
+      const std::int64_t last = min(first + lines_of_tile, end);
+      for_few_tokens(a.tokens, [&]<int tokens>(std::int64_t token) {
+        constexpr int lines = tokens == 1 ? 4 : 1;
+        alignas(64) float sums[tokens * lines_of_tile];
+        const float* x = lanes + token * ld;
+        std::int64_t line = first;
+        for (; line + lines <= last; line += lines)
+          multiply_lines<grid, tokens, lines>(a.weight, x, ld, line, sums + line - first);
+        for (; line < last; ++line) multiply_lines<grid, tokens, 1>(a.weight, x, ld, line, sums + line - first);
+        finish_tile(a, {tokens, last - first}, sums, lines_of_tile, token, first);
+      });
+    }
   });
 }
 

@@ -237,8 +237,7 @@ void Engine::fetch(const Tensor& tensor, std::vector<double>& numbers) {
   numbers.resize(tensor.empty() ? 0 : static_cast<std::size_t>(tensor.elements()));
   if (numbers.empty()) return;
   const HostBytes host(machine_, tensor);
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = layers::load(host.tensor(), static_cast<std::int64_t>(i));
+  layers::load(host.tensor(), 0, numbers);
 }
 
 void Engine::begin_step(std::uint64_t seed, const UpdateStep& step) {

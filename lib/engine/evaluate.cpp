@@ -1,6 +1,7 @@
 #include "lib/engine/evaluate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -106,8 +107,14 @@ void add_clicks(const data::Batch& batch, const Scores& scores, std::int64_t fir
 }  // namespace
 
 void check_answer(const Scores& scores) {
+  // The sum of x - x: 0 unless a number is infinite or NaN. A comparison of each number takes longer.
   const auto finite = [](std::span<const double> values) {
-    return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+    std::array<double, 8> sums{};
+    std::size_t i = 0;
+    for (; i + sums.size() <= values.size(); i += sums.size())
+      for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += values[i + k] - values[i + k];
+    for (; i < values.size(); ++i) sums[0] += values[i] - values[i];
+    return std::all_of(sums.begin(), sums.end(), [](double sum) { return sum == 0; });
   };
   if (!std::isfinite(scores.loss) || !finite(scores.logits) || !finite(scores.embedding))
     fail_run(

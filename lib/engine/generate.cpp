@@ -1,7 +1,9 @@
 #include "lib/engine/generate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "lib/core/error.h"
@@ -55,6 +57,19 @@ class Ranking {
   std::size_t ordered_ = 0;
 };
 
+// The first of the largest numbers; none is NaN. std::max_element compares each number with the result of the comparison
+// before, which takes a fifth of a token's time with a small model.
+std::size_t first_largest(std::span<const double> numbers) {
+  std::array<double, 8> best;
+  best.fill(-std::numeric_limits<double>::infinity());
+  std::size_t i = 0;
+  for (; i + best.size() <= numbers.size(); i += best.size())
+    for (std::size_t k = 0; k < best.size(); ++k) best[k] = numbers[i + k] > best[k] ? numbers[i + k] : best[k];
+  for (; i < numbers.size(); ++i) best[0] = std::max(best[0], numbers[i]);
+  const double largest = *std::max_element(best.begin(), best.end());
+  return static_cast<std::size_t>(std::find(numbers.begin(), numbers.end(), largest) - numbers.begin());
+}
+
 // Uniform in [0, 1).
 double draw(std::uint64_t number, std::int64_t position, std::uint64_t seed) {
   const kernels::PhiloxBlock block =
@@ -71,8 +86,7 @@ std::span<std::int32_t> row(data::Batch& batch, const char* name, std::int64_t l
 
 std::int32_t choose(std::span<const double> logits, std::uint64_t number, std::int64_t position,
                     const GenerateOptions& options) {
-  if (options.temperature <= 0)
-    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  if (options.temperature <= 0) return static_cast<std::int32_t>(first_largest(logits));
   Ranking ranking(logits, options.temperature);
   const double all = ranking.total();
   std::size_t count = options.top_p < 1 ? 0 : logits.size();

@@ -1,6 +1,7 @@
 #include "lib/engine/weights_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -94,10 +95,13 @@ void convert(std::span<const std::byte> bytes, DType from, const io::TensorToWri
   const std::size_t count = bytes.size() / size_of(from);
   const Tensor host{const_cast<std::byte*>(bytes.data()), from, {static_cast<std::int64_t>(count)}, -1};
   std::vector<float> floats;
+  std::vector<double> numbers;
   for (std::size_t at = 0; at < count; at += floats.size()) {
     floats.resize(std::min(most, count - at));
+    numbers.resize(floats.size());
+    layers::load(host, static_cast<std::int64_t>(at), numbers);
     for (std::size_t i = 0; i < floats.size(); ++i) {
-      const double value = layers::load(host, static_cast<std::int64_t>(at + i));
+      const double value = numbers[i];
       if (into.type == io::StoredType::F16 && std::abs(value) >= too_large_for_half)
         fail_run("[weights] tensor {}: {} is too large for fp16; go on with --resume and --save-dtype fp32", into.name,
                  format_digits(value, 6));
@@ -131,10 +135,16 @@ std::vector<std::byte> bytes_as(const io::WeightFile& file, const io::StoredTens
 }
 
 void check_finite(const Tensor& host, const std::string& file, const std::string& name) {
-  for (std::int64_t i = 0; i < host.shape.elements(); ++i)
-    if (const double value = layers::load(host, i); !std::isfinite(value))
+  std::array<double, 4096> numbers;
+  const auto finite = [](double number) { return std::isfinite(number); };
+  for (std::int64_t at = 0; at < host.shape.elements(); at += std::ssize(numbers)) {
+    const std::span<double> values = std::span(numbers).first(
+        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(numbers), host.shape.elements() - at)));
+    layers::load(host, at, values);
+    if (const auto bad = std::find_if_not(values.begin(), values.end(), finite); bad != values.end())
       fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one",
-                 file, name, i, value);
+                 file, name, at + (bad - values.begin()), *bad);
+  }
 }
 
 // Warns about tensors without a place in the model. The model may lack a part of the file: an adapter, a layer, a head.

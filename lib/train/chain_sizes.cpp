@@ -56,8 +56,8 @@ std::vector<ChainDiagonals> read_diagonals(const Weights& weights) {
     ChainDiagonals chain{parameters.name, parameters.layout.entry_sizes(), {}};
     for (const Parameter* diagonal : parameters.diagonals) {
       const engine::HostBytes host(weights.machine(), diagonal->value);
-      std::vector<double>& values = chain.diagonals.emplace_back();
-      for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) values.push_back(layers::load(host.tensor(), i));
+      std::vector<double>& values = chain.diagonals.emplace_back(static_cast<std::size_t>(diagonal->shape.elements()));
+      layers::load(host.tensor(), 0, values);
     }
     chains.push_back(std::move(chain));
   }

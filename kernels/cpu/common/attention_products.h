@@ -89,4 +89,37 @@ inline void add_outer(std::int64_t count, const KeyBlock& block, std::int64_t d,
 
 #endif
 
+// score [padded] = one query [d] times the keys. A single query reads each key once, so no key is copied.
+inline void multiply_keys_of_one(const KeyBlock& block, std::int64_t d, const Element* query, const Element* keys,
+                                 std::int64_t ld, float* score) {
+  for (std::int64_t j = 0; j < block.keys; ++j) {
+    F total = zero();
+    for (std::int64_t c = 0; c < d; c += F::width) {
+      const std::int64_t lanes = min<std::int64_t>(F::width, d - c);
+      total = fma(load(query + c, lanes), load(keys + j * ld + c, lanes), total);
+    }
+    score[j] = sum(total);
+  }
+  for (std::int64_t j = block.keys; j < block.padded; ++j) score[j] = 0;
+}
+
+// sum [d] = or += p [keys] times the rows of values.
+inline void multiply_rows_of_one(const KeyBlock& block, std::int64_t d, const Element* p, const Element* values,
+                                 std::int64_t ld, bool accumulate, float* sum) {
+  constexpr std::int64_t vectors = 4, columns = vectors * F::width;
+  for (std::int64_t c = 0; c < d; c += columns) {
+    const auto lanes = [&](std::int64_t i) {
+      return max<std::int64_t>(0, min<std::int64_t>(F::width, d - c - i * F::width));
+    };
+    F total[vectors];
+    for (std::int64_t i = 0; i < vectors; ++i) total[i] = accumulate ? load(sum + c + i * F::width, lanes(i)) : zero();
+    for (std::int64_t j = 0; j < block.keys; ++j) {
+      const F weight = set(number(p[j]));
+      for (std::int64_t i = 0; i < vectors; ++i)
+        total[i] = fma(weight, load(values + j * ld + c + i * F::width, lanes(i)), total[i]);
+    }
+    for (std::int64_t i = 0; i < vectors; ++i) store(sum + c + i * F::width, total[i], lanes(i));
+  }
+}
+
 }  // namespace comera::kernels::COMERA_CPU

@@ -20,6 +20,17 @@ void for_few_tokens(std::int64_t tokens, Visit visit) {
   for (; token < tokens; ++token) visit.template operator()<1>(token);
 }
 
+// Calls visit(first line, last line) for parts of a matrix, in parallel. Starting a part takes longer than reading a
+// few short lines, and a thread prefetches the lines behind those that it reads.
+constexpr std::int64_t lines_of_tile = 32;
+template <class Visit>
+void for_line_ranges(const Context& context, std::int64_t lines, Visit visit) {
+  constexpr std::int64_t most_parts = 64;
+  const std::int64_t step = tiles_of(tiles_of(lines, lines_of_tile), most_parts) * lines_of_tile;
+  parallel_for(context, tiles_of(lines, step),
+               [&](std::int64_t part) { visit(part * step, min((part + 1) * step, lines)); });
+}
+
 // y [tokens, lines] = or += x [tokens, numbers] times the transpose of a matrix [lines, numbers].
 struct LineProducts {
   std::int64_t tokens, lines, numbers;
@@ -40,7 +51,10 @@ void multiply_lines(const LineProducts& p, std::int64_t token, std::int64_t line
     for (int l = 0; l < lines; ++l) total[t][l] = zero();
   const auto add = [&](std::int64_t at, auto... lanes) {
     F number[lines];
-    for (int l = 0; l < lines; ++l) number[l] = load(matrix + l * p.ld + at, lanes...);
+    for (int l = 0; l < lines; ++l) {
+      number[l] = load(matrix + l * p.ld + at, lanes...);
+      _mm_prefetch(matrix + (l + lines) * p.ld + at, _MM_HINT_T0);
+    }
     for (int t = 0; t < tokens; ++t)
       for (int l = 0; l < lines; ++l) total[t][l] = fma(load(x + t * p.ldx + at, lanes...), number[l], total[t][l]);
   };
@@ -55,12 +69,10 @@ void multiply_lines(const LineProducts& p, std::int64_t token, std::int64_t line
 }
 
 inline void multiply_lines(const Context& context, const LineProducts& p) {
-  constexpr std::int64_t lines_of_tile = 32;
-  parallel_for(context, tiles_of(p.lines, lines_of_tile), [&](std::int64_t tile) {
-    const std::int64_t last = min((tile + 1) * lines_of_tile, p.lines);
+  for_line_ranges(context, p.lines, [&](std::int64_t first, std::int64_t last) {
     for_few_tokens(p.tokens, [&]<int tokens>(std::int64_t token) {
       constexpr int lines = tokens == 1 ? 4 : 2;  // as many sums as registers hold
-      std::int64_t line = tile * lines_of_tile;
+      std::int64_t line = first;
       for (; line + lines <= last; line += lines) multiply_lines<tokens, lines>(p, token, line);
       for (; line < last; ++line) multiply_lines<tokens, 1>(p, token, line);
     });
@@ -96,6 +108,7 @@ void add_rows(const RowProducts& p, std::int64_t token, std::int64_t row, bool s
     for (int t = 0; t < tokens; ++t) total[t] = start ? zero() : load(sums + t * p.columns + j, lanes);
     for (int i = 0; i < rows; ++i) {
       const F number = load(matrix + i * p.columns + j, lanes);
+      _mm_prefetch(matrix + (i + rows) * p.columns + j, _MM_HINT_T0);
       for (int t = 0; t < tokens; ++t) total[t] = fma(set(x[t * p.ldx + i]), number, total[t]);
     }
     for (int t = 0; t < tokens; ++t) store(sums + t * p.columns + j, total[t], lanes);

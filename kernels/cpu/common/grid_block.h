@@ -1,16 +1,9 @@
 // Blocks of numbers on a grid (kernels/grids.h) as small integers: number i is scale * code[i] + least.
 #pragma once
 
-#include "kernels/cpu/common/simd.h"
-#include "kernels/grids.h"
+#include "kernels/cpu/common/code_lanes.h"
 
 namespace comera::kernels::COMERA_CPU {
-
-inline float half_number(const std::uint8_t* bytes) {
-  std::uint16_t bits = 0;
-  __builtin_memcpy(&bits, bytes, sizeof bits);
-  return _cvtsh_ss(bits);
-}
 
 inline __m256i bytes_of(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
 
@@ -75,63 +68,6 @@ struct CodedBlock {
 
   F codes(int i) const { return to_float(load_signed_bytes(code + i)); }
   F numbers(int i) const { return fma(codes(i), set(scale), set(least)); }
-};
-
-// The codes of a block as eight lanes of four codes each. part<k>() is code k of every lane times unit(k), a power of
-// two, which saves the shifts: whoever multiplies the codes divides the other factor by it. number_of(lane, k) tells
-// which number of the block a code belongs to. q8_0's codes are signed, the others begin at 0.
-template <Grid grid>
-class CodeLanes {
- public:
-  explicit CodeLanes(const std::uint8_t* block) {
-    const std::uint8_t* rest = block + (grid == Grid::q4_1 ? 4 : 2);
-    if constexpr (grid == Grid::q8_0) {
-      words_ = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rest));
-    } else if constexpr (nibbles) {
-      const __m128i pairs = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rest));
-      words_ = _mm256_srlv_epi32(_mm256_broadcastsi128_si256(pairs), _mm256_setr_epi32(0, 0, 0, 0, 16, 16, 16, 16));
-    } else {
-      words_ = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(rest)));
-      if constexpr (grid == Grid::q3_0) high_ = high_bits(rest + 8);
-    }
-  }
-
-  static constexpr float unit(int k) {
-    return grid == Grid::q8_0 ? 0x1p24f : static_cast<float>(1 << (nibbles ? 4 * k : 2 * k));
-  }
-
-  static constexpr int number_of(int lane, int k) {
-    if (!nibbles) return 4 * lane + k;
-    return 4 * (lane % 4) + lane / 4 * 2 + k / 2 + k % 2 * 16;
-  }
-
-  template <int k>
-  __m256 part() const {
-    if constexpr (grid == Grid::q8_0) {
-      const __m256i high = _mm256_slli_epi32(words_, 24 - 8 * k);  // the code in the sign's byte
-      return _mm256_cvtepi32_ps(k == 0 ? high : _mm256_and_si256(high, _mm256_set1_epi32(~0xFFFFFF)));
-    } else {
-      const __m256i code = _mm256_and_si256(words_, _mm256_set1_epi32(nibbles ? 15 << 4 * k : 3 << 2 * k));
-      if constexpr (grid != Grid::q3_0) return _mm256_cvtepi32_ps(code);
-      return _mm256_cvtepi32_ps(_mm256_or_si256(code, _mm256_and_si256(high_, _mm256_set1_epi32(4 << 2 * k))));
-    }
-  }
-
- private:
-  static constexpr bool nibbles = grid == Grid::q4_0 || grid == Grid::q4_1;
-
-  // Bit 4 j + k of the word as bit 2 k + 2 of lane j.
-  static __m256i high_bits(const std::uint8_t* bytes) {
-    std::int32_t all = 0;
-    __builtin_memcpy(&all, bytes, sizeof all);
-    const __m256i bits = _mm256_srlv_epi32(_mm256_set1_epi32(all), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
-    const auto at = [&](int k) { return _mm256_slli_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(1 << k)), k + 2); };
-    const __m256i first_three = _mm256_setr_epi8(0, 4, 16, 20, 64, 68, 80, 84, 0, 0, 0, 0, 0, 0, 0, 0,  //
-                                                 0, 4, 16, 20, 64, 68, 80, 84, 0, 0, 0, 0, 0, 0, 0, 0);
-    return _mm256_or_si256(_mm256_shuffle_epi8(first_three, _mm256_and_si256(bits, _mm256_set1_epi32(7))), at(3));
-  }
-
-  __m256i words_, high_;
 };
 
 // Calls visit.operator()<grid>() for the grid of a call.

@@ -146,14 +146,25 @@ void store(const Tensor& tensor, std::int64_t index, double value) {
 }
 
 double load(const Tensor& tensor, std::int64_t index) {
+  double value = 0;
+  load(tensor, index, {&value, 1});
+  return value;
+}
+
+void load(const Tensor& tensor, std::int64_t first, std::span<double> values) {
+  const auto all = [&]<class T>(auto number_of, T) {
+    const T* from = static_cast<const T*>(tensor.data) + first;
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = number_of(from[i]);
+  };
+  const auto plain = [](auto number) { return static_cast<double>(number); };
   switch (tensor.dtype) {
-    case DType::f32: return static_cast<const float*>(tensor.data)[index];
-    case DType::f64: return static_cast<const double*>(tensor.data)[index];
-    case DType::c128: return static_cast<const std::complex<double>*>(tensor.data)[index].real();
-    case DType::bf16: return bf16_to_float(static_cast<const std::uint16_t*>(tensor.data)[index]);
+    case DType::f32: return all(plain, float{});
+    case DType::f64: return all(plain, double{});
+    case DType::c128:
+      return all([](const std::complex<double>& number) { return number.real(); }, std::complex<double>{});
+    case DType::bf16: return all([](std::uint16_t bits) { return double{bf16_to_float(bits)}; }, std::uint16_t{});
     default: COMERA_CHECK(!"a floating-point tensor");
   }
-  return 0;
 }
 
 }  // namespace comera::layers

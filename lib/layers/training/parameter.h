@@ -110,5 +110,7 @@ class Parameters {
 // Converts between host doubles and a tensor of any floating-point type (complex: the real part).
 void store(const Tensor& tensor, std::int64_t index, double value);
 double load(const Tensor& tensor, std::int64_t index);
+// As many numbers as `values` has, from element `first` on.
+void load(const Tensor& tensor, std::int64_t first, std::span<double> values);
 
 }  // namespace comera::layers
