@@ -57,8 +57,8 @@ class Ranking {
   std::size_t ordered_ = 0;
 };
 
-// The first of the largest numbers; none is NaN. std::max_element compares each number with the result of the comparison
-// before, which takes a fifth of a token's time with a small model.
+// The first of the largest numbers; none is NaN. std::max_element compares each number with the result of the
+// comparison before, which takes a fifth of a token's time with a small model.
 std::size_t first_largest(std::span<const double> numbers) {
   std::array<double, 8> best;
   best.fill(-std::numeric_limits<double>::infinity());
