@@ -143,12 +143,12 @@ length() { if "$smoke"; then echo --steps 4; else echo --epochs "$1"; fi; }
 data=(--data "$folder/data/movielens.train.tsv.zst" --schema "$folder/data/movielens.json")
 test=$folder/data/movielens.test.tsv.zst
 # shellcheck disable=SC2046
-compare movielens 1000 "8 16" --batch 2048 $(length 3) $(rates 2e-3)
+compare movielens 1000 "8 16" --batch 2048 $(length 3) $(rates 1e-2)
 
 data=(--data "$folder/data/frappe.train.libfm.zst")
 test=$folder/data/frappe.test.libfm.zst
 # shellcheck disable=SC2046
-compare frappe 500 "8 16" --batch 512 $(length 10) $(rates 2e-3)
+compare frappe 500 "8 16" --batch 512 $(length 4) $(rates 1e-2)
 
 if [ -r "$ctr/criteo8k_train.tsv.zst" ]; then
   data=(--data "$ctr/criteo8k_train.tsv.zst" --schema criteo --min-count 2)

@@ -4,6 +4,7 @@
 #include "lib/core/terminal/log.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/output/html.h"
+#include "lib/report/run/runs_page.h"
 #include "lib/report/run/runs_table.h"
 #include "lib/report/weights/model_report.h"
 #include "lib/report/weights/tensorize_report.h"
@@ -108,7 +109,7 @@ OptionTable inspect_table() {
       .example("comera inspect run --format html > run.html")
       .example("comera inspect before after")
       .example("comera inspect small --verify all-MiniLM-L6-v2")
-      .example("comera inspect --runs dense tt");
+      .example("comera inspect --runs dense tt --format html > runs.html");
   return table;
 }
 
@@ -118,7 +119,7 @@ int run_inspect(const OptionValues& values) {
     const report::Table table = report::runs_table(values.positionals());
     report::Json json = report::document("runs");
     json["runs"] = report::to_json(table);
-    print_out(rendered(values, table, json, report::table_page("runs", {}, table)));
+    print_out(rendered(values, table, json, report::runs_page(table)));
     return 0;
   }
   if (values.positionals().size() > 2)

@@ -52,6 +52,7 @@ summary{cursor:pointer;padding:.3rem 0}
 font-size:.78rem;line-height:1.5}
 .origin code span{display:inline-block}
 .mark{font-size:13px;fill:var(--fg);font-weight:600}
+.name{paint-order:stroke;stroke:var(--bg);stroke-width:3px}
 .weights{display:grid;grid-template-columns:minmax(0,2fr) minmax(4rem,2fr) auto minmax(3rem,1fr) auto;gap:.15rem .6rem;
 align-items:center;font-size:.8rem;
 font-variant-numeric:tabular-nums}

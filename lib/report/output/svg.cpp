@@ -9,6 +9,7 @@
 
 #include "lib/core/terminal/log.h"
 #include "lib/core/units.h"
+#include "lib/report/output/label_places.h"
 #include "lib/report/output/scale.h"
 
 namespace comera::report {
@@ -82,6 +83,11 @@ Frame frame_of(const Chart& chart, const std::vector<Series>& series) {
   if (frame.x.low > 0 && frame.x.low <= 0.2 * frame.x.high) frame.x.low = 0;
   if (frame.x.high == frame.x.low)
     frame.x.low = std::min(0.0, frame.x.low), frame.x.high = std::max(frame.x.low + 1, frame.x.high);
+  const auto named = [](const Series& one) { return !one.names.empty(); };
+  if (std::any_of(series.begin(), series.end(), named)) {  // room for the marks at both ends
+    const double margin = (frame.x.high - frame.x.low) / 16;
+    frame.x = {std::max(frame.x.low >= 0 ? 0.0 : -INFINITY, frame.x.low - margin), frame.x.high + margin};
+  }
   const Range y = range_of(series, false);
   frame.log_scale = chart.log_scale && y.low > 0 && y.high > 1.5 * y.low;
   frame.y = frame.log_scale ? y : linear_range(chart, y);
@@ -128,7 +134,10 @@ void make_room(Frame& frame, Unit unit) {
 
 // Ticks of steps are integers.
 std::vector<double> x_ticks(const Frame& frame, const Chart& chart) {
-  std::vector<double> at = two_ticks(frame.x, std::max(2, static_cast<int>(frame.width / x_label_room)));
+  const double scale = tick_scale(frame.x.high, chart.x_unit);
+  std::vector<double> at =
+      two_ticks({frame.x.low / scale, frame.x.high / scale}, std::max(2, static_cast<int>(frame.width / x_label_room)));
+  for (double& value : at) value *= scale;
   std::vector<double> whole;
   std::copy_if(at.begin(), at.end(), std::back_inserter(whole),
                [](double tick) { return std::abs(tick - std::round(tick)) < 1e-9; });
@@ -147,7 +156,7 @@ std::string axes(const Frame& frame, const Chart& chart) {
   const double base = frame.height - frame.bottom;
   for (const double tick : x_ticks(frame, chart))
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", frame.at_x(tick),
-                       base + 15, short_number(tick, Unit::plain));
+                       base + 15, short_number(tick, chart.x_unit));
   out += fmt::format("<line class=\"axis\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left,
                      frame.width - frame.right, base, base);
   return out + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.width - frame.right,
@@ -192,8 +201,28 @@ std::optional<std::size_t> only_point(const Series& series) {
   return only;
 }
 
-std::string drawing(const Frame& frame, const Series& series, std::size_t index, Unit unit) {
+std::string named_marks(const Frame& frame, const Series& series, std::size_t colour, const Chart& chart) {
+  LabelPlaces places({frame.left, frame.top, frame.width - frame.left - frame.right, frame.height - frame.bottom});
+  std::string out;
+  for (std::size_t i = 0; i < series.x.size(); ++i)
+    if (std::isfinite(series.y[i])) places.keep_free(frame.at_x(series.x[i]), frame.at_y(series.y[i]));
+  for (std::size_t i = 0; i < series.x.size(); ++i) {
+    if (!std::isfinite(series.y[i])) continue;
+    const double x = frame.at_x(series.x[i]), y = frame.at_y(series.y[i]);
+    const std::string name = escape_html(printable(series.names[i]));
+    out += fmt::format(
+        "<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{}: {}, {}</title></circle>\n", colour, x,
+        y, name, show(series.x[i], chart.x_unit), show(series.y[i], chart.unit));
+    if (const auto label = places.place(x, y, series.names[i].size()))
+      out += fmt::format("<text class=\"name\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", label->x, label->y, name);
+  }
+  return out;
+}
+
+std::string drawing(const Frame& frame, const Series& series, std::size_t index, const Chart& chart) {
   const auto colour = index % colours;
+  const Unit unit = chart.unit;
+  if (!series.names.empty()) return named_marks(frame, series, colour, chart);
   if (const auto only = only_point(series)) return lone_mark(frame, series.x[*only], series.y[*only], colour, unit);
   std::string out = fmt::format("<path class=\"line c{}\" d=\"{}\"/>\n", colour, path_of(frame, series));
   if (!series.points) return out;
@@ -218,7 +247,7 @@ std::string legend(const Chart& chart) {
 
 std::string line_chart(const Chart& chart) {
   std::vector<Series> series;
-  for (const Series& one : chart.series) series.push_back(thinned(one, max_points));
+  for (const Series& one : chart.series) series.push_back(one.names.empty() ? thinned(one, max_points) : one);
   if (!std::isfinite(range_of(series, false).low)) return "";
   Frame frame = frame_of(chart, series);
   make_room(frame, chart.unit);
@@ -227,7 +256,7 @@ std::string line_chart(const Chart& chart) {
       "<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"{}\">\n", title,
       chart.width, chart.height, title);
   out += axes(frame, chart);
-  for (std::size_t i = 0; i < series.size(); ++i) out += drawing(frame, series[i], i, chart.unit);
+  for (std::size_t i = 0; i < series.size(); ++i) out += drawing(frame, series[i], i, chart);
   return out + "</svg>" + legend(chart) + "</figure>\n";
 }
 

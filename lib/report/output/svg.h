@@ -15,12 +15,15 @@ struct Series {
   std::vector<double> x, y;  // NaN in y: a gap
   bool points = false;       // a mark at each point, for few measured points
   bool steps = false;        // holds its value until the next point (ranks)
+  // Names of single points; not empty: marks with names in place of a line. A name is left out where it has no room.
+  std::vector<std::string> names = {};
 };
 
 struct Chart {
   std::string title;
   std::string x_label = "step";
-  Unit unit = Unit::plain;  // of y
+  Unit unit = Unit::plain;    // of y
+  Unit x_unit = Unit::plain;  // plain: numbers alone
   std::vector<Series> series = {};
   bool from_zero = false;  // y starts at 0
   bool log_scale = false;  // of y; ignored if a value is not positive

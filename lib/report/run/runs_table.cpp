@@ -35,6 +35,17 @@ Cell number(const Json& value) {
   return {};
 }
 
+// The loss tells more than the share of words that are guessed. Other tasks have a measure that reads better.
+bool predicts_words(const Run& run) {
+  const Json task = run.report.value("settings", Json::object()).value("task", Json());
+  return task == "clm" || task == "mlm";
+}
+
+Cell dev_loss(const Json& report) {
+  const Json dev = report.value("dev", Json()), last = dev.is_object() ? dev.value("last", Json()) : Json();
+  return last.is_object() ? number(last.value("loss", Json())) : Cell();
+}
+
 std::vector<Cell> row_of(const Run& run, const Run& first) {
   const Json& totals = run.report["totals"];
   const auto cell = [](double value) { return std::isfinite(value) ? Cell(value) : Cell(); };
@@ -44,6 +55,7 @@ std::vector<Cell> row_of(const Run& run, const Run& first) {
           number(run.report.value("spearman", Json())),
           number(run.report.value("auc", Json())),
           number(run.report.value("nce", Json())),
+          dev_loss(run.report),
           number(totals.value("parameters", Json())),
           number(run.report["file_bytes"]),
           number(totals.value("ratio", Json())),
@@ -72,6 +84,7 @@ Table runs_table(std::span<const std::string> folders) {
                    {"spearman", "dev Spearman", Unit::plain},
                    {"auc", "dev AUC", Unit::plain},
                    {"nce", "dev NCE", Unit::plain},
+                   {"dev_loss", "dev loss", Unit::plain},
                    {"parameters", "parameters", Unit::count},
                    {"file_bytes", "bytes", Unit::bytes},
                    {"ratio", "ratio", Unit::ratio},
@@ -83,9 +96,11 @@ Table runs_table(std::span<const std::string> folders) {
   // Accuracy and correlation belong to different tasks. A column without a value in any run is left out, but the
   // accuracy stays if neither has a value.
   const auto any = [&](const char* key) {
-    return std::any_of(runs.begin(), runs.end(),
-                       [&](const Run& run) { return run.report.value(key, Json()).is_number(); });
+    return std::any_of(table.rows.begin(), table.rows.end(), [&](const std::vector<Cell>& row) {
+      return !std::holds_alternative<std::monostate>(row[table.column(key)]);
+    });
   };
+  if (std::none_of(runs.begin(), runs.end(), predicts_words) || !any("dev_loss")) remove_column(table, "dev_loss");
   for (const char* key : {"auc", "nce"})
     if (!any(key)) remove_column(table, key);
   if (!any("spearman"))
