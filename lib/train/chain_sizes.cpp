@@ -2,25 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 namespace comera::train {
 namespace {
 
 struct Entry {
+  bool floor;  // it stays whatever its value is
   double value;
   std::size_t chain, bond;
   std::int64_t index;
 };
 
-// Largest first; equal values in the model's order, so that the choice is the same on every machine.
+// Floors, then the largest; equal values in the model's order, so that the choice is the same on every machine.
 std::vector<Entry> sorted_entries(const std::vector<ChainDiagonals>& chains) {
   std::vector<Entry> entries;
   for (std::size_t c = 0; c < chains.size(); ++c)
-    for (std::size_t bond = 0; bond < chains[c].diagonals.size(); ++bond)
+    for (std::size_t bond = 0; bond < chains[c].diagonals.size(); ++bond) {
+      const std::size_t first = entries.size();
       for (std::size_t i = 0; i < chains[c].diagonals[bond].size(); ++i)
-        entries.push_back({chains[c].diagonals[bond][i], c, bond, static_cast<std::int64_t>(i)});
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.value > b.value; });
+        entries.push_back({false, chains[c].diagonals[bond][i], c, bond, static_cast<std::int64_t>(i)});
+      for (const std::int64_t i : largest_of(chains[c].diagonals[bond], chains[c].floor))
+        entries[first + static_cast<std::size_t>(i)].floor = true;
+    }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.floor != b.floor ? a.floor : a.value > b.value; });
   return entries;
 }
 
@@ -49,27 +56,61 @@ void sort_indices(Kept& kept) {
 
 }  // namespace
 
-std::vector<ChainDiagonals> read_diagonals(const Weights& weights) {
+std::vector<ChainDiagonals> chains_of(const Model& model) {
   std::vector<ChainDiagonals> chains;
-  for (const layers::ChainParameters& parameters : weights.model().chains()) {
+  for (const layers::ChainParameters& parameters : model.chains()) {
     if (parameters.cores.empty()) continue;
-    ChainDiagonals chain{parameters.name, parameters.layout.entry_sizes(), {}};
-    for (const Parameter* diagonal : parameters.diagonals) {
-      const engine::HostBytes host(weights.machine(), diagonal->value);
-      std::vector<double>& values = chain.diagonals.emplace_back(static_cast<std::size_t>(diagonal->shape.elements()));
-      layers::load(host.tensor(), 0, values);
-    }
-    chains.push_back(std::move(chain));
+    ChainDiagonals& chain = chains.emplace_back(ChainDiagonals{parameters.name, parameters.layout.entry_sizes(), {}});
+    for (const Parameter* diagonal : parameters.diagonals)
+      chain.diagonals.emplace_back(static_cast<std::size_t>(diagonal->shape.elements()));
   }
   return chains;
 }
 
+std::vector<ChainDiagonals> read_diagonals(const Weights& weights) {
+  std::vector<ChainDiagonals> chains = chains_of(weights.model());
+  auto chain = chains.begin();
+  for (const layers::ChainParameters& parameters : weights.model().chains()) {
+    if (parameters.cores.empty()) continue;
+    for (std::size_t bond = 0; bond < parameters.diagonals.size(); ++bond) {
+      const engine::HostBytes host(weights.machine(), parameters.diagonals[bond]->value);
+      layers::load(host.tensor(), 0, chain->diagonals[bond]);
+    }
+    ++chain;
+  }
+  return chains;
+}
+
+std::vector<std::int64_t> largest_of(const std::vector<double>& values, std::int64_t count) {
+  std::vector<std::int64_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return values[static_cast<std::size_t>(a)] > values[static_cast<std::size_t>(b)];
+  });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(std::max<std::int64_t>(count, 0))));
+  return order;
+}
+
 Kept above(const std::vector<ChainDiagonals>& chains, double threshold) {
+  Kept kept = floors_of(chains);
+  for (std::size_t c = 0; c < chains.size(); ++c)
+    for (std::size_t bond = 0; bond < kept[c].size(); ++bond) {
+      const std::vector<double>& values = chains[c].diagonals[bond];
+      const auto live = [&](double value) { return value > threshold; };
+      if (std::count_if(values.begin(), values.end(), live) < std::ssize(kept[c][bond])) continue;
+      kept[c][bond].clear();
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (live(values[i])) kept[c][bond].push_back(static_cast<std::int64_t>(i));
+    }
+  return kept;
+}
+
+Kept floors_of(const std::vector<ChainDiagonals>& chains) {
   Kept kept = none_of(chains);
   for (std::size_t c = 0; c < chains.size(); ++c)
     for (std::size_t bond = 0; bond < kept[c].size(); ++bond)
-      for (std::size_t i = 0; i < chains[c].diagonals[bond].size(); ++i)
-        if (chains[c].diagonals[bond][i] > threshold) kept[c][bond].push_back(static_cast<std::int64_t>(i));
+      kept[c][bond] = largest_of(chains[c].diagonals[bond], chains[c].floor);
+  sort_indices(kept);
   return kept;
 }
 
@@ -111,7 +152,9 @@ bool SizeTarget::close(double measure) const { return std::abs(measure - size) <
 Kept cut_to(const std::vector<ChainDiagonals>& chains, const SizeTarget& target) {
   const std::vector<Entry> entries = sorted_entries(chains);
   // The measure grows with the number of entries, so a bisection finds the largest number that fits.
-  std::size_t fits = 0, too_many = entries.size() + 1;
+  const auto floors = std::find_if(entries.begin(), entries.end(), [](const Entry& entry) { return !entry.floor; });
+  auto fits = static_cast<std::size_t>(floors - entries.begin());
+  std::size_t too_many = entries.size() + 1;
   while (too_many - fits > 1) {
     const std::size_t middle = fits + (too_many - fits) / 2;
     (target.measure(chains, first_of(chains, entries, middle)) <= target.size ? fits : too_many) = middle;

@@ -19,15 +19,24 @@ struct ChainDiagonals {
   std::string name;
   std::vector<std::int64_t> sizes;             // s_k, one per core
   std::vector<std::vector<double>> diagonals;  // cores - 1
+  std::int64_t floor = 0;                      // entries of each bond that stay whatever their values are
 };
 
+// Indices of the `count` largest values, of equal ones the first; all if there are fewer.
+std::vector<std::int64_t> largest_of(const std::vector<double>& values, std::int64_t count);
+
+// The tensor trains of a model that still have cores, in its order, with diagonals of zeros.
+std::vector<ChainDiagonals> chains_of(const Model& model);
 // Reads the diagonals of all tensor trains that still have cores, in the model's order.
 std::vector<ChainDiagonals> read_diagonals(const Weights& weights);
 
 // Indices of the entries that stay, by chain and bond.
 using Kept = std::vector<std::vector<std::vector<std::int64_t>>>;
 
+// Entries above the threshold, and as many of the largest others as the floors need.
 Kept above(const std::vector<ChainDiagonals>& chains, double threshold);
+// The entries that the floors keep alone. A chain without a floor has none.
+Kept floors_of(const std::vector<ChainDiagonals>& chains);
 std::int64_t entries_of(const std::vector<ChainDiagonals>& chains);
 std::int64_t entries_of(const Kept& kept);
 // sum_k R_{k-1} s_k R_k over all chains without an empty bond: the number of core entries that stay
@@ -49,7 +58,7 @@ struct SizeTarget {
 
 // Keeps the entries with the largest values, as many as the target allows. The result meets the target as closely as
 // single entries permit. If the entries above the threshold are already below the target, all of them stay and the
-// largest of the others are added.
+// largest of the others are added. Floors come first, even if they alone exceed the target.
 Kept cut_to(const std::vector<ChainDiagonals>& chains, const SizeTarget& target);
 
 // S^ at D = 1 with the initial ranks of the model. CoMERA's penalty is divided by it.

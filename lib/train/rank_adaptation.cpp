@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
 #include "lib/core/units.h"
 #include "lib/engine/weights_file.h"
 #include "lib/train/refactor.h"
@@ -86,15 +87,37 @@ SizeTarget RankAdaptation::size_target() const {
   return {};
 }
 
+std::vector<ChainDiagonals> RankAdaptation::diagonals() const {
+  std::vector<ChainDiagonals> chains = read_diagonals(engine_.weights());
+  set_floors(chains, options_.floors);
+  return chains;
+}
+
+// `size`: the largest that a target may leave, in core entries.
+void RankAdaptation::check_floors(double size) const {
+  if (options_.floors.empty()) return;
+  if (!active_) fail_input("[rank] --rank-floor: no rank is adapted; leave it out, or use --form tt");
+  std::vector<ChainDiagonals> chains = chains_of(engine_.model());
+  set_floors(chains, options_.floors);
+  const double least = size_target().measure(chains, floors_of(chains));
+  if (options_.target != TargetKind::none && least > size)
+    fail_input(
+        "[rank] the floors of --rank-floor alone keep {:.0f} core entries, and the target leaves {:.0f}; lower one of "
+        "them",
+        least, size);
+}
+
 void RankAdaptation::check_target() const {
-  if (options_.target == TargetKind::none) return;
+  if (options_.target == TargetKind::none) return check_floors(0);
   if (!active_) fail_input("[rank] the model has no ranks that could be cut; leave out the target, or use --form tt");
   if (options_.target == TargetKind::fraction) {
-    if (options_.target_value > 0) return;
+    const std::vector<ChainDiagonals> chains = chains_of(engine_.model());
+    if (options_.target_value > 0)
+      return check_floors(options_.target_value * static_cast<double>(size_of(chains, above(chains, no_threshold))));
     fail_input("[rank] --target-fraction 0 cannot be reached: some of the cores must stay; use a fraction above 0");
   }
   const SizeTarget target = size_target();
-  if (target.size > 0) return;
+  if (target.size > 0) return check_floors(target.size);
   if (options_.target == TargetKind::ratio)
     fail_input(
         "[rank] --target-ratio {} cannot be reached: the part without tensor-train form limits the ratio to {:.2f}",
@@ -113,17 +136,24 @@ double RankAdaptation::falling_rate(double given) const {
 // Fixes L0 and S0, after the entries that fell to the threshold were removed from the model.
 void RankAdaptation::begin_late(std::int64_t step, Event& event) {
   event.late_begins = true;
-  event.fallen += remove_fallen(above(read_diagonals(engine_.weights()), options_.threshold));
+  event.fallen += remove_fallen(above(diagonals(), options_.threshold));
   progress_.late = true;
   progress_.late_step = step;
   refactor_by_singular_values(engine_);
   const double count = static_cast<double>(std::max<std::size_t>(progress_.recent.size(), 1));
   progress_.target_loss = std::accumulate(progress_.recent.begin(), progress_.recent.end(), 0.0) / count;
-  const std::vector<ChainDiagonals> chains = read_diagonals(engine_.weights());
+  const std::vector<ChainDiagonals> chains = diagonals();
   const Kept kept = above(chains, options_.threshold);
   if (options_.target == TargetKind::fraction)
     progress_.target_size = options_.target_value * static_cast<double>(size_of(chains, kept));
   if (options_.target != TargetKind::fraction) progress_.target_size = size_target().size;
+  if (const double least = size_target().measure(chains, floors_of(chains)); least > progress_.target_size) {
+    log_warning(
+        "[rank] the floors of --rank-floor alone keep {:.0f} core entries, more than the target of {:.0f}: they are "
+        "the target",
+        least, progress_.target_size);
+    progress_.target_size = least;
+  }
   progress_.late_size = size_target().measure(chains, kept);
 }
 
@@ -135,7 +165,9 @@ std::int64_t RankAdaptation::remove_fallen(const Kept& kept) {
 
 // Keeps the entries whose removal would change the weights most.
 std::int64_t RankAdaptation::cut_to_size(const SizeTarget& size) {
-  const std::int64_t removed = remove_all_but(engine_, cut_to(importances(engine_.weights()), size));
+  std::vector<ChainDiagonals> chains = importances(engine_.weights());
+  set_floors(chains, options_.floors);
+  const std::int64_t removed = remove_all_but(engine_, cut_to(chains, size));
   progress_.cut += removed;
   return removed;
 }
@@ -145,7 +177,7 @@ void RankAdaptation::meet_target(bool enforced, Event& event) {
   if (enforced)
     event.cut += cut_to_size(size_target());
   else
-    event.fallen += remove_fallen(cut_to(read_diagonals(engine_.weights()), size_target()));
+    event.fallen += remove_fallen(cut_to(diagonals(), size_target()));
   event.target_met = progress_.reached = true;
   set_threshold();
 }
@@ -191,13 +223,15 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
     progress_.recent.push_back(engine_.state().loss[0]);
   }
   if (progress_.reached) return event;
+  if (!options_.floors.empty() && raise_to_floors(engine_.weights(), options_.floors, options_.threshold))
+    engine_.weights_changed();
   const kernels::RankState& state = engine_.state().rank;
   const SizeTarget target = progress_.late ? size_target() : SizeTarget{};
   // The device measured before its update, so the exact size is computed as soon as the measured size is near.
   const bool near = progress_.late && state.size + target.per_entry * state.active <= 1.1 * target.size;
   bool met = false;
   if (near) {
-    const std::vector<ChainDiagonals> chains = read_diagonals(engine_.weights());
+    const std::vector<ChainDiagonals> chains = diagonals();
     met = target.measure(chains, above(chains, options_.threshold)) <= target.size;
   }
   const bool overdue = progress_.late && options_.late_deadline >= 0 && step >= options_.late_deadline;
@@ -206,7 +240,7 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
   } else if (cut_due(step) && whole_now() > allowed(step).size + target.rest) {
     event.cut = cut_to_size(allowed(step));
   } else if (options_.prune_every > 0 && step % options_.prune_every == 0) {
-    event.fallen = remove_fallen(above(read_diagonals(engine_.weights()), options_.threshold));
+    event.fallen = remove_fallen(above(diagonals(), options_.threshold));
   }
   return event;
 }
@@ -221,7 +255,7 @@ RankAdaptation::Event RankAdaptation::finish(std::int64_t step) {
 
 double RankAdaptation::whole_now() const {
   if (!has_target()) return 0;
-  const std::vector<ChainDiagonals> chains = read_diagonals(engine_.weights());
+  const std::vector<ChainDiagonals> chains = diagonals();
   const SizeTarget target = size_target();
   return target.measure(chains, above(chains, engine_.model().threshold())) + target.rest;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/train/importance.h"
+#include "lib/train/rank_floor.h"
 #include "lib/train/removal.h"
 
 namespace comera::train {
@@ -29,6 +30,7 @@ struct RankOptions {
   std::int64_t late_start = -1;     // first step of the late stage; -1: never
   // Step at which the target is enforced if it has not been reached; -1: when the run ends.
   std::int64_t late_deadline = -1;
+  std::vector<RankFloor> floors = {};
 };
 
 // The state that a checkpoint keeps.
@@ -89,7 +91,9 @@ class RankAdaptation {
   double whole_target() const;
 
  private:
+  std::vector<ChainDiagonals> diagonals() const;  // with their floors
   SizeTarget size_target() const;
+  void check_floors(double size) const;
   void check_target() const;
   void begin_late(std::int64_t step, Event& event);
   bool cut_due(std::int64_t step) const;

@@ -88,6 +88,9 @@ RankOptions adaptation_options(const OptionValues& values) {
   options.rho_size = values.real("rho-size");
   options.prune_every = values.integer("prune-every");
   options.scheduled_cuts = values.integer("scheduled-cuts");
+  options.floors = parse_rank_floors(values.list("rank-floor"));
+  if (!options.floors.empty() && !options.adapt)
+    fail_input("[{}] --rank-floor keeps ranks that are adapted; leave out --no-adapt-ranks", values.table().verb());
   const int targets = values.has("target-ratio") + values.has("target-size") + values.has("target-fraction");
   if (targets > 1)
     fail_input("[{}] --target-ratio, --target-size and --target-fraction exclude each other; give one",
@@ -307,6 +310,9 @@ std::vector<Option> rank_options() {
       number(g, "target-fraction", "", 0, 1, "late stage: share of the tensorised size after the early stage to reach"),
       row(g, "late-after", OptionType::period, "",
           "start of the late stage: steps, epochs or time; default: two thirds of the steps"),
+      row(g, "rank-floor", OptionType::list, "",
+          "ranks that adaptation leaves to every inner bond: R for all layers, GLOB=R by name, the last match counts; "
+          "without one a layer can lose all ranks and end as its bias"),
       count(g, "refactor-every", "0", 0,
             "steps between new factorisations of weights in tensor-train form, with moments of zero; 0: none (with "
             "--no-adapt-ranks)")};

@@ -234,3 +234,67 @@ TEST_CASE(
   CHECK(read.fallen == fallen);
   CHECK(read.cut == cut);
 }
+
+TEST_CASE("floors: the largest entries of a bond stay, whatever their values are") {
+  train::ChainDiagonals free{"free", {4, 4, 4}, {{0.5, 0.001, 0.4}, {0.3, 0.2}}};
+  train::ChainDiagonals floored{"floored", {4, 4, 4}, {{-1, 0.004, 0.002}, {0.001, 0.9}}, 2};
+  const std::vector<train::ChainDiagonals> chains{free, floored};
+  const train::Kept live = train::above(chains, 0.01);
+  CHECK(live[0] == std::vector<std::vector<std::int64_t>>{{0, 2}, {0, 1}});
+  CHECK(live[1] == std::vector<std::vector<std::int64_t>>{{1, 2}, {0, 1}});
+  CHECK(train::floors_of(chains)[0] == std::vector<std::vector<std::int64_t>>{{}, {}});
+  CHECK(train::floors_of(chains)[1] == live[1]);
+  // Floors take 2 * 4 + 2 * 4 * 2 + 2 * 4 = 32 entries. 56 leave 24 for the other chain: ranks 2 and 1.
+  const train::Kept cut = train::cut_to(chains, {.size = 56});
+  CHECK(cut[1] == live[1]);
+  CHECK(cut[0] == std::vector<std::vector<std::int64_t>>{{0, 2}, {0}});
+  CHECK(train::cut_to(chains, {.size = 1})[1] == live[1]);
+}
+
+TEST_CASE("floors: words become ranks by name, and what makes no sense is refused") {
+  const auto floors = train::parse_rank_floors({"2", "*.output=4"});
+  std::vector<train::ChainDiagonals> chains{{"a.query", {}, {}}, {"a.output", {}, {}}};
+  train::set_floors(chains, floors);
+  CHECK(chains[0].floor == 2);
+  CHECK(chains[1].floor == 4);
+  CHECK_THROWS_WITH(train::set_floors(chains, train::parse_rank_floors({"b*=2"})),
+                    Catch::Contains("--rank-floor b*=2: no layer") && Catch::Contains("a.query, a.output"));
+  for (const char* word : {"0", "-1", "x", "", "a=", "=3", "a=b", "99999999999999999999"})
+    CHECK_THROWS_WITH(train::parse_rank_floors({word}), Catch::Contains(std::string("--rank-floor ") + word + ":"));
+}
+
+// Whatever the loss wants, a bond of "up" falls.
+TEST_CASE("floors: a layer keeps ranks that would be removed, and they are not masked") {
+  const auto ranks_at_end = [](const std::vector<train::RankFloor>& floors) {
+    Engine engine(reference(DType::f32), toy::factory(DType::f32), {.update = train::optimizer()});
+    start(engine);
+    train::RankOptions options;
+    options.prune_every = 5;
+    options.floors = floors;
+    train::RankAdaptation ranks(engine, options);
+    for (std::int64_t step = 0; step < 12; ++step) {
+      begin_step(engine, step, 3e-3, 1e-3);
+      if (step == 2) set(*train_of(engine, "up").diagonals[1], {-1, -2, -1.5, 0.001, -3, -1.1});
+      ranks.before_step(step);
+      const data::Batch batch = toy::batch(step * 16, 16);
+      engine.train({&batch, 1});
+      ranks.after_step(step + 1);
+      if (floors.empty()) continue;
+      const std::vector<train::ChainDiagonals> chains = train::read_diagonals(engine.weights());
+      for (std::size_t c = 0; c < chains.size(); ++c)
+        if (chains[c].name == "up") CHECK(train::above(chains, options.threshold)[c][1].size() >= 3);
+    }
+    return train_of(engine, "up").layout.ranks;
+  };
+  CHECK(ranks_at_end({}) == std::vector<std::int64_t>{1, 0, 0, 0, 1});
+  CHECK(ranks_at_end({{"up", 3}}) == std::vector<std::int64_t>{1, 3, 3, 4, 1});
+}
+
+TEST_CASE("floors beyond the target are refused before the first step") {
+  Engine engine(reference(DType::f32), toy::factory(DType::f32), {.update = train::optimizer()});
+  train::RankOptions options;
+  options.target = train::TargetKind::fraction;
+  options.target_value = 0.05;
+  options.floors = {{"", 3}};
+  CHECK_THROWS_WITH(train::RankAdaptation(engine, options), Catch::Contains("the floors of --rank-floor alone keep"));
+}
