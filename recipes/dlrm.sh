@@ -171,9 +171,12 @@ if [ -r "$ctr/criteo_train.tsv.zst" ] && ! "$smoke"; then
 fi
 
 echo "== the tables of Criteo Kaggle: 33.76 million rows, 32 wide, batch 10,000"
-kaggle=(--model dlrm-kaggle --task ctr --batch "$("$smoke" && echo 100 || echo 10000)")
-"$comera" pretrain "${kaggle[@]}" --form dense --dry-run --json | keep "$folder/kaggle-dense.plan.json"
-"$comera" pretrain "${kaggle[@]}" --form tt --dry-run --json | keep "$folder/kaggle-ttm.plan.json"
-"$comera" bench "${kaggle[@]}" --form tt --repetitions 3 --json | keep "$folder/kaggle-ttm.bench.json"
+criteo=(--model dlrm-kaggle --task ctr --batch "$("$smoke" && echo 100 || echo 10000)")
+kaggle() { # FILE command...
+  [ -s "$folder/kaggle-$1.json" ] || "$comera" "${@:2}" --json | keep "$folder/kaggle-$1.json"
+}
+kaggle dense.plan pretrain "${criteo[@]}" --form dense --dry-run
+kaggle ttm.plan pretrain "${criteo[@]}" --form tt --dry-run
+kaggle ttm.bench bench "${criteo[@]}" --form tt --repetitions 3
 
 python3 recipes/dlrm_table.py results "$folder" --program "$comera" --seed "$seed"

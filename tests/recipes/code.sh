@@ -33,7 +33,7 @@ import json
 import sys
 
 results = json.load(open(sys.argv[1]))
-assert {"program", "commit", "machine", "seed"} <= set(results)
+assert {"versions", "commit", "machine", "seeds"} <= set(results)
 words = {row["run"]: row for row in results["words"]}
 assert all(0 < row["loss"] < 10 and row["bytes"] > 0 and row["tokens_per_second"] > 0 for row in words.values())
 assert words["tt-2"]["bytes"] < words["dense-2"]["bytes"] and words["tt-2-smaller"]["bytes"] < words["tt-2"]["bytes"]

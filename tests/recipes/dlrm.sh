@@ -52,7 +52,7 @@ dense, ttm = results["kaggle"]
 assert dense["bytes"] >= 99 * ttm["bytes"] and ttm["measured_peak"] > 0
 by_name = {run["run"]: run for run in results["runs"]}
 assert by_name["movielens-hash-8"]["bytes"] <= 1.05 * by_name["movielens-ttm-8"]["bytes"]
-assert {"program", "commit", "machine", "seed"} <= set(results)
+assert {"versions", "commit", "machine", "seeds"} <= set(results)
 CHECK
 before=$(stat -c %Y folder/movielens-dense/report.json)
 run "$tests/../recipes/dlrm.sh" --smoke "$PWD/folder"

@@ -39,7 +39,7 @@ import json
 import sys
 
 results = json.load(open(sys.argv[1]))
-assert {"program", "commit", "machine", "seed"} <= set(results)
+assert {"versions", "commit", "machine", "seeds"} <= set(results)
 rows = {row["task"]: row for row in results["runs"]}
 assert set(rows) == {"SST-2", "MRPC", "RTE", "CoLA", "STS-B"} and all(row["dev_rows"] == 30 for row in rows.values())
 assert "matthews" in rows["CoLA"] and {"pearson", "spearman"} <= set(rows["STS-B"]) and "f1" in rows["MRPC"]

@@ -45,7 +45,7 @@ for form in ("dense", "tt", "lowrank"):
     assert rows[form, "int8"]["saved_bytes"] < rows[form, "keep"]["saved_bytes"]
     assert rows[form, "block"]["saved_bytes"] < rows[form, "keep"]["saved_bytes"]
 assert rows["dense", "keep"]["parameters"] == 2684554
-assert {"program", "commit", "machine", "seeds"} <= set(results)
+assert {"versions", "commit", "machine", "seeds"} <= set(results)
 CHECK
 before=$(stat -c %Y folder/dense-keep/report.json)
 run "$tests/../recipes/vision.sh" --smoke "$PWD/folder"
