@@ -83,13 +83,14 @@ require_program() {
 
 # PyTorch, for recipes that measure it beside the program. Sets python, and its version in the results.
 need_torch() {
+  local version
   python=${PYTHON:-build/venv-torch/bin/python}
-  if ! "$python" -c 'import torch, numpy' 2> /dev/null; then
+  if ! version=$("$python" -c 'import numpy, torch; print(torch.__version__)' 2> /dev/null); then
     echo "$recipe: $python has no PyTorch. Install it (5 GB), or set PYTHON to a python with torch and numpy:" >&2
     echo "  python3 -m venv build/venv-torch && build/venv-torch/bin/pip install torch numpy" >&2
     exit 2
   fi
-  versions+=(torch="$("$python" -c 'import torch; print(torch.__version__)')")
+  versions+=(torch="$version")
 }
 
 # Writes stdin to a file that appears when it is complete. Nothing on stdin is a failure of the command before the pipe.
