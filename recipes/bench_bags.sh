@@ -66,7 +66,7 @@ table() {
       esac
       if [ -s "$file" ]; then
         awk -v head="| $rows | $name" -v ms="$(number "$file" median_ms)" -v bytes="$(number "$file" peak_bytes)" \
-          'BEGIN { printf "%s | %.1f | %.1f |\n", head, ms, bytes / 1048576 }'
+          'BEGIN { printf "%s | %.2f | %.2f |\n", head, ms, bytes / 1048576 }'
       else
         echo "| $rows | $name | not enough memory | |"
       fi

@@ -95,12 +95,12 @@ talkingdata() {
 [ -e "$folder/data/movielens.train.tsv.zst" ] || { echo "== making pairs of MovieLens-1M" && movielens; }
 [ -e "$folder/data/frappe.test.libfm.zst" ] || frappe
 [ ! -r "$ctr/talkingdata_100k.csv.zst" ] || [ -e "$folder/data/talkingdata.test.csv.zst" ] || talkingdata
-keep "$folder/data/movielens.json" << 'SCHEMA'
+[ -s "$folder/data/movielens.json" ] || keep "$folder/data/movielens.json" << 'SCHEMA'
 {"format": "tsv", "label": "click", "dense": [{"column": "year", "transform": "standard"}],
  "categories": ["user", "movie", "gender", "age", "occupation", "zip",
                 {"column": "genres", "separator": "|", "pooling": "mean"}]}
 SCHEMA
-keep "$folder/data/talkingdata.json" << 'SCHEMA'
+[ -s "$folder/data/talkingdata.json" ] || keep "$folder/data/talkingdata.json" << 'SCHEMA'
 {"format": "csv", "label": "is_attributed", "categories": ["ip", "app", "device", "os", "channel"]}
 SCHEMA
 
@@ -120,8 +120,10 @@ learn() {
 
 # The rows of the hashing trick that give the tables the bytes that they have in a TTM model.
 hash_rows() { # DENSE TTM
-  "$comera" inspect "$folder/$1" --format csv > "$folder/$1.csv"
-  "$comera" inspect "$folder/$2" --format csv > "$folder/$2.csv"
+  local name
+  for name in "$@"; do
+    [ -s "$folder/$name.csv" ] || "$comera" inspect "$folder/$name" --format csv | keep "$folder/$name.csv"
+  done
   python3 recipes/dlrm_table.py hash-rows "$folder/$1.csv" "$folder/$2.csv"
 }
 
