@@ -172,4 +172,5 @@ expect_needs_torch() {
   expect_no_file "$work/none"
 }
 
-export COMERA_DATA=$PWD/data
+# Tests run beside each other, so one thread is enough for each.
+export COMERA_DATA=$PWD/data THREADS=1 COMERA_THREADS=1
