@@ -33,6 +33,7 @@ if "$smoke"; then
   books=(--smoke "$folder/text" 40) pieces=(--vocab-size 1000)
 fi
 settings=(threads="$threads" steps="$steps" text_steps="$text_steps")
+[[ $groups != *glosses* ]] || need_nouns
 [[ $groups != *text* ]] || need_data text/gutenberg16.txt.zst
 require_program
 

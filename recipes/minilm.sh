@@ -35,6 +35,7 @@ elif [ ! -x "$comera" ]; then
   make comera
 fi
 
+need_nouns
 require_program
 mkdir -p "$folder"
 if ! "$python" -c 'import onnxruntime, tokenizers, numpy' 2> /dev/null; then

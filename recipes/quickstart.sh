@@ -24,6 +24,7 @@ if "$smoke"; then
 fi
 late=$((steps / 3))
 settings=(steps="$steps" threads="$threads" isa="${ISA:-auto}")
+need_nouns
 require_program
 
 if [ ! -f "$folder/tokenizer/vocab.txt" ]; then

@@ -23,6 +23,7 @@ cd "$(dirname "$0")/.."
 SEED=${SEED:-0}
 start 1 "$@"
 need_data text/c4_sample.txt.zst
+need_nouns
 require_program
 python=${PYTHON:-python3} tokens=${TOKENS:-} steps=${STEPS:-100} questions=${QUESTIONS:-1000} most=${EVALUATE:-120000}
 all_bits=${BITS:-8.5 4.5 3.5 3 2.5} methods=${METHODS:-nearest gptq eora comera} shape=(--seq 128 --batch 4)
@@ -42,7 +43,7 @@ texts() {
   lines=$(wc -l < "$folder/all.txt")
   head -n $((lines * 3 / 5)) "$folder/all.txt" > "$folder/training.txt"
   sed -n "$((lines * 3 / 5 + 1)),$((lines * 4 / 5))p" "$folder/all.txt" | grep -v '^ *$' > "$folder/calibration.txt"
-  "$python" recipes/wordnet_questions.py "$questions" > "$folder/choice.jsonl"
+  "$python" recipes/wordnet_questions.py "$questions" "$nouns" > "$folder/choice.jsonl"
   tail -n +$((lines * 4 / 5 + 1)) "$folder/all.txt" > "$folder/rest.txt" # a pipe into head would break
   head -c "$most" "$folder/rest.txt" | keep "$folder/last.txt"
 }

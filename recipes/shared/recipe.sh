@@ -50,9 +50,18 @@ source_of() { # FILE
   esac
 }
 
+# Nouns of WordNet, from NOUNS or from Debian's package.
+need_nouns() {
+  nouns=${NOUNS:-/usr/share/wordnet/data.noun}
+  [ -r "$nouns" ] ||
+    { echo "$recipe: $nouns cannot be read; install it with: apt-get install wordnet-base" >&2 && exit 2; }
+}
+
 # Ends with the sources of the files that COMERA_DATA lacks.
 need_data() { # FILE...
   local file absent=()
+  command -v zstd > /dev/null ||
+    { echo "$recipe: zstd is missing; third_party/install.sh recipes installs it" >&2 && exit 2; }
   for file in "$@"; do
     [ -n "${COMERA_DATA:-}" ] && [ -r "$COMERA_DATA/$file" ] || absent+=("$file")
   done

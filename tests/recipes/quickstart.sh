@@ -7,7 +7,8 @@
 made_nouns
 run env NOUNS=missing "$tests/../recipes/quickstart.sh" --smoke "$PWD/none"
 expect_exit 2
-expect_err 'install it with: apt-get install wordnet-base'
+expect_err '^quickstart.sh: missing cannot be read; install it with: apt-get install wordnet-base'
+expect_no_file none
 check_recipe quickstart '^run +steps' 'folder/dense +6 ' 'folder/tt +6 ' 'folder/tt-half +8 ' 'results.md and .*results.json'
 expect_equal "$(grep -c '^| .*/folder/' folder/results.md)" 3
 bytes() { sed -n 's/^ *"file_bytes": \([0-9]*\).*/\1/p' "folder/$1/report.json"; }
