@@ -99,4 +99,4 @@ echo
 versions=(onnxruntime="$("$python" -c 'import onnxruntime; print(onnxruntime.__version__)')")
 publish "$seed" "$python" recipes/minilm_table.py "$folder" "${scores[@]}" "${names[@]}"
 echo
-echo "layer by layer: $comera inspect $folder/small/ratio-$heal; bytes against error: $folder/small/report.html"
+echo "layer by layer: $comera inspect $folder/small/ratio-$heal; bytes against error: $small/report.html"
