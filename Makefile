@@ -49,7 +49,7 @@ cuda:
 	cmake --build $(BUILD) -j $(JOBS) --target comera comera_cuda
 
 quickstart:
-	@third_party/install.sh build
+	@third_party/install.sh build recipes
 	@$(MAKE) --no-print-directory comera
 	recipes/quickstart.sh
 

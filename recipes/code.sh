@@ -70,12 +70,10 @@ dense=(--lr 5e-4) tt=(--lr 1e-3 --lr-cores 1e-3 --lr-ranks 1e-3)
 text="docstring,code"
 words=(--task mlm --text "$text" --whole-words --seed "$seed" --schedule constant --log-every "$every" --save-every 10m)
 
-finished() { [ -e "$folder/$1/report.json" ] && ! grep -q '"end": "signal"' "$folder/$1/report.json"; }
-
 first() { # NAME options...
   local name=$1
   shift
-  finished "$name" || logged "$name" "$comera" pretrain "${model[@]}" "${words[@]}" --data "$train" \
+  finished "$folder/$name" || logged "$name" "$comera" pretrain "${model[@]}" "${words[@]}" --data "$train" \
     --tokenizer "$folder/tokenizer" --seq "$short" --first-length $((short / 4)) --batch "$batch" --warmup 100 \
     "${first_phase[@]}" "$@" -o "$folder/$name" --resume
 }
@@ -84,14 +82,14 @@ first() { # NAME options...
 second() { # NAME FROM options...
   local name=$1 from=$2
   shift 2
-  finished "$name" || logged "$name" "$comera" finetune "$folder/$from" "${words[@]}" --data "$train" --seq "$long" \
+  finished "$folder/$name" || logged "$name" "$comera" finetune "$folder/$from" "${words[@]}" --data "$train" --seq "$long" \
     --first-length $((long / 8)) --batch "$long_batch" --steps "$steps" --warmup 10 "$@" -o "$folder/$name" --resume
 }
 
 match() { # NAME FROM options...
   local name=$1 from=$2
   shift 2
-  finished "$name" || logged "$name" "$comera" finetune "$folder/$from" --task pairs --text "$text" \
+  finished "$folder/$name" || logged "$name" "$comera" finetune "$folder/$from" --task pairs --text "$text" \
     --data "$train" --seq "$short" --batch "$batch" --seed "$seed" --steps "$pairs" --warmup 10 "$@" \
     -o "$folder/$name" --resume
 }

@@ -96,7 +96,7 @@ def main():
     words = [words_row(folder, name) for name in ("dense-1", "tt-1", "dense-2", "tt-2", "tt-2-smaller")]
     matches = [match_row(folder, name) for name in ("dense-match", "tt-match", "tt-smaller-match")]
     step, big = compression(folder), large(folder)
-    results.write(folder, results.facts(given.program, seed=given.seed), lines_of(words, matches, step, big),
+    results.write(folder, results.facts(given.program, given.seed), lines_of(words, matches, step, big),
                   {"words": words, "compression": step, "matches": matches, "large": big})
 
 

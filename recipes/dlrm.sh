@@ -95,12 +95,12 @@ talkingdata() {
 [ -e "$folder/data/movielens.train.tsv.zst" ] || { echo "== making pairs of MovieLens-1M" && movielens; }
 [ -e "$folder/data/frappe.test.libfm.zst" ] || frappe
 [ ! -r "$ctr/talkingdata_100k.csv.zst" ] || [ -e "$folder/data/talkingdata.test.csv.zst" ] || talkingdata
-keep "$folder/data/movielens.json" << 'SCHEMA'
+[ -s "$folder/data/movielens.json" ] || keep "$folder/data/movielens.json" << 'SCHEMA'
 {"format": "tsv", "label": "click", "dense": [{"column": "year", "transform": "standard"}],
  "categories": ["user", "movie", "gender", "age", "occupation", "zip",
                 {"column": "genres", "separator": "|", "pooling": "mean"}]}
 SCHEMA
-keep "$folder/data/talkingdata.json" << 'SCHEMA'
+[ -s "$folder/data/talkingdata.json" ] || keep "$folder/data/talkingdata.json" << 'SCHEMA'
 {"format": "csv", "label": "is_attributed", "categories": ["ip", "app", "device", "os", "channel"]}
 SCHEMA
 
@@ -120,8 +120,10 @@ learn() {
 
 # The rows of the hashing trick that give the tables the bytes that they have in a TTM model.
 hash_rows() { # DENSE TTM
-  "$comera" inspect "$folder/$1" --format csv > "$folder/$1.csv"
-  "$comera" inspect "$folder/$2" --format csv > "$folder/$2.csv"
+  local name
+  for name in "$@"; do
+    [ -s "$folder/$name.csv" ] || "$comera" inspect "$folder/$name" --format csv | keep "$folder/$name.csv"
+  done
   python3 recipes/dlrm_table.py hash-rows "$folder/$1.csv" "$folder/$2.csv"
 }
 
@@ -171,9 +173,12 @@ if [ -r "$ctr/criteo_train.tsv.zst" ] && ! "$smoke"; then
 fi
 
 echo "== the tables of Criteo Kaggle: 33.76 million rows, 32 wide, batch 10,000"
-kaggle=(--model dlrm-kaggle --task ctr --batch "$("$smoke" && echo 100 || echo 10000)")
-"$comera" pretrain "${kaggle[@]}" --form dense --dry-run --json | keep "$folder/kaggle-dense.plan.json"
-"$comera" pretrain "${kaggle[@]}" --form tt --dry-run --json | keep "$folder/kaggle-ttm.plan.json"
-"$comera" bench "${kaggle[@]}" --form tt --repetitions 3 --json | keep "$folder/kaggle-ttm.bench.json"
+criteo=(--model dlrm-kaggle --task ctr --batch "$("$smoke" && echo 100 || echo 10000)")
+kaggle() { # FILE command...
+  [ -s "$folder/kaggle-$1.json" ] || "$comera" "${@:2}" --json | keep "$folder/kaggle-$1.json"
+}
+kaggle dense.plan pretrain "${criteo[@]}" --form dense --dry-run
+kaggle ttm.plan pretrain "${criteo[@]}" --form tt --dry-run
+kaggle ttm.bench bench "${criteo[@]}" --form tt --repetitions 3
 
 python3 recipes/dlrm_table.py results "$folder" --program "$comera" --seed "$seed"

@@ -94,7 +94,7 @@ def lines_of(runs, kaggle):
 
 def results(folder, program, seed):
     runs, kaggle = runs_of(folder), kaggle_rows(folder)
-    write(folder, facts(program, seed=seed), lines_of(runs, kaggle), {"runs": runs, "kaggle": kaggle})
+    write(folder, facts(program, seed), lines_of(runs, kaggle), {"runs": runs, "kaggle": kaggle})
 
 
 def main():

@@ -51,7 +51,7 @@ rows() { # TASK PART
   {
     [ "$1" != CoLA ] || printf 'source\tlabel\tstar\tsentence\n'
     zstd -dc "$COMERA_DATA/glue/$1/$2.tsv.zst"
-  } | awk -v most="$limit" 'NR <= most + 1'
+  } | awk -v most="$limit" 'NR == 1 { gsub(/#1 String/, "#1_String"); gsub(/#2 String/, "#2_String") } NR <= most + 1'
 }
 for task in "${tasks[@]}"; do
   for part in train dev; do
@@ -87,7 +87,6 @@ columns_of() {
     STS-B) echo --text sentence1,sentence2 --label score --task regression ;;
   esac
 }
-sed -i '1s/#1 String/#1_String/; 1s/#2 String/#2_String/' "$folder"/data/MRPC.*.tsv
 
 tune() { # MODEL TASK
   local name columns

@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     given = parser.parse_args()
     rows = list(rows_of(given.folder, given.models))
-    results.write(given.folder, results.facts(given.program, seed=given.seed), lines_of(rows), {"runs": rows})
+    results.write(given.folder, results.facts(given.program, given.seed), lines_of(rows), {"runs": rows})
 
 
 if __name__ == "__main__":

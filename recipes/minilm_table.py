@@ -5,12 +5,17 @@ usage: minilm_table.py FOLDER [--scores sts.tsv] NAME...      the first NAME is 
 """
 import argparse
 import os
+import pathlib
 import statistics
+import sys
 import time
 
 import numpy
 import onnxruntime
 import tokenizers
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "shared"))
+import results  # noqa: E402
 
 BATCH, ROUNDS = 16, 3
 
@@ -86,7 +91,7 @@ def main():
             times[name].append(1000 * seconds / len(sentences))
     dense = vectors[args.names[0]]
     column = "STS-B Spearman" if args.scores else "cosine to dense"
-    print(f"{'model':<18}{'safetensors':>14}{'ratio':>8}{'ONNX':>14}{column:>17}{'ms/sentence':>13}{'faster':>8}")
+    rows = []
     whole = folder_bytes(os.path.join(args.folder, args.names[0]))
     base = statistics.median(times[args.names[0]])
     for name in args.names:
@@ -97,7 +102,9 @@ def main():
             worth = float((vectors[name] * dense).sum(axis=1).mean())
         size, ms = folder_bytes(os.path.join(args.folder, name)), statistics.median(times[name])
         graph = os.path.getsize(os.path.join(args.folder, "onnx", name, "model.onnx"))
-        print(f"{name:<18}{size:>14,}{whole / size:>7.2f}x{graph:>14,}{worth:>17.4f}{ms:>13.2f}{base / ms:>7.2f}x")
+        rows.append([name, f"{size:,}", f"{whole / size:.2f}x", f"{graph:,}", f"{worth:.4f}", f"{ms:.2f}",
+                     f"{base / ms:.2f}x"])
+    print("\n".join(results.table(["model", "safetensors", "ratio", "ONNX", column, "ms/sentence", "faster"], rows)))
 
 
 if __name__ == "__main__":

@@ -3,29 +3,36 @@
 # halves the TT layers. On a GPU the paper's whole schedule: 30 epochs dense; 20 early epochs in TT form, followed by 10
 # late ones towards 0.8, 0.5 and 0.2 of the TT layers' size.
 #
-#   recipes/mnli.sh [FOLDER]                    default: runs/mnli
-#   recipes/mnli.sh --device cuda [FOLDER]      default: runs/mnli-cuda; the same as DEVICE=cuda
+#   recipes/mnli.sh [--smoke] [FOLDER]                    default: runs/mnli, or runs/mnli-smoke
+#   recipes/mnli.sh [--smoke] --device cuda [FOLDER]      default: runs/mnli-cuda; the same as DEVICE=cuda
 #
 # COMERA_DATA names a folder with mnli/mnli_train_subset.tsv.zst, mnli/mnli_dev_matched.tsv.zst and
-# tokenizers/bert-base-uncased-vocab.txt. COMERA is the program, SEED (7) the seed of all runs, BATCH (32, on a GPU
-# 128) the sequences per step. On the CPU TIME (40m) is the time of both runs and LATE (2000) the steps of the late
-# stage. Dense and TT run at the same time with half of the cores each, under the same conditions. On a GPU EARLY (20)
-# and LATE (10) are epochs, runs follow each other, and DTYPE (bf16) is their activation dtype. The recipe ends with
-# accuracy, bytes, time per epoch and memory beside the paper's table, and a table of ranks, time and memory by epoch.
-# FOLDER receives the runs, a log of each and compared.html with curves. A second call resumes stopped runs.
+# tokenizers/bert-base-uncased-vocab.txt. COMERA is the program, SEED (7) the seed of all runs, BATCH (32, on a GPU 128)
+# the sequences per step. On the CPU TIME (40m) is the time of both runs and LATE (2000) the steps of the late stage.
+# Dense and TT run at the same time with half of the cores each, under the same conditions. On a GPU EARLY (20) and LATE
+# (10) are epochs, runs follow each other, and DTYPE (bf16) is their activation dtype. The recipe ends with accuracy,
+# bytes, time and memory beside the paper's table, and on a GPU a table of ranks, time and memory by epoch. It takes
+# about an hour and a half on two cores; --smoke takes seconds, with a small model. FOLDER receives the runs, a log of
+# each, compared.html with curves, and results.md and results.json. A second call keeps what is finished and goes on
+# with the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # shellcheck source=shared/recipe.sh
 . recipes/shared/recipe.sh
 device=${DEVICE:-cpu}
-[ "${1:-}" != --device ] || { device=${2:?a device, such as cuda} && shift 2; }
-if [ $# -gt 1 ] || [[ "${1:-}" == -* ]]; then
-  sed -n '2,15s/^# \{0,1\}//p' recipes/mnli.sh >&2
-  exit 2
-fi
+words=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --device) device=${2:?a device, such as cuda} && shift ;;
+    *) words+=("$1") ;;
+  esac
+  shift
+done
+SEED=${SEED:-7}
+start 1 "${words[@]}"
 case $device in cpu) on_card=false ;; *) on_card=true ;; esac
-folder=${1:-$("$on_card" && echo runs/mnli-cuda || echo runs/mnli)}
+[ "$folder" != runs/mnli ] || ! "$on_card" || folder=runs/mnli-cuda
 batch=${BATCH:-$("$on_card" && echo 128 || echo 32)}
 half=$((($(nproc) + 1) / 2))
 
@@ -44,63 +51,86 @@ train=$COMERA_DATA/mnli/mnli_train_subset.tsv.zst
 dev=$COMERA_DATA/mnli/mnli_dev_matched.tsv.zst
 vocab=$COMERA_DATA/tokenizers/bert-base-uncased-vocab.txt
 for file in "$train" "$dev" "$vocab"; do
-  [ -r "$file" ] || { echo "mnli.sh: $file cannot be read" >&2 && exit 2; }
+  [ -r "$file" ] || missing "$file cannot be read"
 done
+require_program
 
 # Curves use the first 2,000 rows of dev; the final evaluation uses all of it.
 mkdir -p "$folder"
-zstd -dc "$dev" | sed -n '1,2001p' > "$folder/dev-2000.tsv"
+[ -s "$folder/dev-2000.tsv" ] || zstd -dc "$dev" | sed -n '1,2001p' | keep "$folder/dev-2000.tsv"
+
+model=(--model mnli-6enc --seq 128 --batch "$batch")
+tt=(--form tt --rank 30 --embedding-rank 32 --lr 1e-4 --lr-cores 2e-4 --lr-ranks 1e-3)
+dense=(--form dense --lr 1e-4)
+time=${TIME:-40m} early=${EARLY:-20} late=${LATE:-$("$on_card" && echo 10 || echo 2000)}
+by_time=(--steps 1000000 --max-time "$time" --eval-every 10m) by_steps=(--eval-every 1e) every=50
+if "$smoke"; then
+  model=(--model encoder-small --layers 1 --hidden 64 --heads 2 --intermediate 128 --positions 32 --seq 32 --batch 8)
+  tt+=(--rank 4 --embedding-rank 4)
+  late=${LATE:-6} early=${EARLY:-1} by_time=(--steps 6) every=1
+  # A GPU's schedule counts epochs, of a few rows here.
+  [ -s "$folder/train.tsv" ] || zstd -dc "$train" | sed -n '1,41p' | keep "$folder/train.tsv"
+  [ -s "$folder/dev.tsv" ] || sed -n '1,41p' "$folder/dev-2000.tsv" | keep "$folder/dev.tsv"
+  train=$folder/train.tsv dev=$folder/dev.tsv
+fi
+settings=(device="$device" batch="$batch" late="$late")
 
 run() { # NAME options...
   local name=$1
   shift
-  "$comera" pretrain --model mnli-6enc --task classify --data "$train" --dev "$folder/dev-2000.tsv" \
-    --text premise,hypothesis --label label --tokenizer "$vocab" --seq 128 --batch "$batch" --seed "${SEED:-7}" \
-    --device "$device" --schedule constant --warmup 200 --weight-decay 0 --position-deviation 0.1 --log-every 50 \
+  finished "$folder/$name" || logged "$name" "$comera" pretrain "${model[@]}" --task classify --data "$train" \
+    --dev "$folder/dev-2000.tsv" --text premise,hypothesis --label label --tokenizer "$vocab" --seed "$seed" \
+    --device "$device" --schedule constant --warmup 200 --weight-decay 0 --position-deviation 0.1 --log-every "$every" \
     --save-every 10m "$@" -o "$folder/$name" --resume
 }
-tt=(--form tt --rank 30 --embedding-rank 32 --lr 1e-4 --lr-cores 2e-4 --lr-ranks 1e-3)
-dense=(--form dense --lr 1e-4)
 
 # The first number of a key in a run's report.json.
 number() { sed -n "s/^ *\"$2\": \([0-9.]*\),*$/\1/p" "$folder/$1/report.json" | head -n 1; }
 
-evaluate() {
-  local name report
-  printf '%-10s %10s %7s\n' run accuracy loss
+evaluate() { # NAME...
+  local name
   for name in "$@"; do
-    report=$("$comera" evaluate "$folder/$name" --data "$dev" --json 2> "$folder/$name.evaluate.log" | tr -d ' ,"')
-    printf '%-10s %8.2f %% %7.4f\n' "$name" \
-      "$(sed -n 's/^accuracy:\(.*\)/\1/p' <<< "$report" | awk 'NR == 1 { print 100 * $1 }')" \
-      "$(sed -n 's/^loss:\(.*\)/\1/p' <<< "$report" | head -n 1)"
+    [ -s "$folder/$name.evaluate.json" ] ||
+      "$comera" evaluate "$folder/$name" --data "$dev" --device "$device" --json 2> "$folder/$name.evaluate.log" |
+      keep "$folder/$name.evaluate.json"
   done
 }
 
+# late_run NAME FROM options...: a copy of the run FROM goes on. It is renamed when it is complete, so a recipe that was
+# stopped finds a whole copy or none. Its own evaluation marks it as finished, because the copy has FROM's report.
+late_run() {
+  local name=$1 from=$2
+  shift 2
+  if [ ! -d "$folder/$name" ]; then
+    rm -rf "$folder/$name.new"
+    cp -r "$folder/$from" "$folder/$name.new"
+    mv "$folder/$name.new" "$folder/$name"
+  fi
+  [ -s "$folder/$name.evaluate.json" ] || logged "$name" "$comera" pretrain --resume "$folder/$name" --override "$@"
+}
+
 in_equal_time() {
-  local time=${TIME:-40m} late=${LATE:-2000} first before
+  local first before
   echo "== dense and TT, $time each, $half threads each; $folder/*.log show their progress"
-  logged dense run dense "${dense[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m &
+  run dense "${dense[@]}" --threads "$half" "${by_time[@]}" &
   first=$!
-  logged tt run tt "${tt[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m &
+  run tt "${tt[@]}" --threads "$half" "${by_time[@]}"
   wait "$first"
-  wait "$!"
   "$comera" inspect "$folder/dense" "$folder/tt" --format html > "$folder/compared.html"
   "$comera" inspect --runs "$folder/dense" "$folder/tt"
   echo "the curves of both, by steps and by time: $folder/compared.html"
 
   echo
   echo "== TT at the steps that dense reached"
-  logged tt-steps run tt-steps "${tt[@]}" --steps "$(number dense step)"
+  run tt-steps "${tt[@]}" --steps "$(number dense step)"
   "$comera" inspect --runs "$folder/dense" "$folder/tt-steps"
 
   echo
   echo "== the late stage: $late more steps of the TT run, towards half of its size"
-  [ -d "$folder/tt-half" ] || cp -r "$folder/tt" "$folder/tt-half"
   before=$(number tt step)
-  logged tt-half "$comera" pretrain --resume "$folder/tt-half" --override --max-time 10h --steps $((before + late)) \
-    --late-after "$before" --target-fraction 0.5 --threads "$(nproc)" --eval-every "$late"
-  grep -E 'late stage begins|target is' "$folder/tt-half.log"
-  "$comera" inspect --runs "$folder/dense" "$folder/tt" "$folder/tt-half"
+  late_run tt-half tt --max-time 10h --steps $((before + late)) --late-after "$before" --target-fraction 0.5 \
+    --threads "$threads" --eval-every "$late"
+  grep -E 'late stage begins|target is|target enforced' "$folder/tt-half.log" || true # none if no entry is removed
   echo
   echo "== the layers in TT form after the late stage"
   "$comera" inspect "$folder/tt-half" | grep -vE ' dense +- '
@@ -108,38 +138,22 @@ in_equal_time() {
   echo
   echo "== all of dev_matched"
   evaluate dense tt tt-steps tt-half
-}
-
-# A late run starts as a copy of the early run. The copy is renamed when it is complete, so a recipe that was stopped
-# finds a whole copy or none.
-late_run() { # TARGET
-  local name=late-$1
-  if [ ! -d "$folder/$name" ]; then
-    rm -rf "$folder/$name.new"
-    cp -r "$folder/early" "$folder/$name.new"
-    mv "$folder/$name.new" "$folder/$name"
-  fi
-  logged "$name" "$comera" pretrain --resume "$folder/$name" --override --epochs $((early + late)) \
-    --late-after "${early}e" --target-fraction "$1"
+  publish "$seed" recipes/mnli_table.py "$folder"
 }
 
 in_epochs() {
-  local early=${EARLY:-20} late=${LATE:-10} target name
-  local names=(dense early late-0.8 late-0.5 late-0.2) precision=(--dtype "${DTYPE:-bf16}" --eval-every 1e)
+  local target names=(dense early late-0.8 late-0.5 late-0.2) precision=(--dtype "${DTYPE:-bf16}")
   echo "== dense, $((early + late)) epochs; TT, $early epochs; $folder/*.log show their progress"
-  logged dense run dense "${dense[@]}" "${precision[@]}" --epochs $((early + late))
-  logged early run early "${tt[@]}" "${precision[@]}" --epochs "$early"
+  run dense "${dense[@]}" "${precision[@]}" "${by_steps[@]}" --epochs $((early + late))
+  run early "${tt[@]}" "${precision[@]}" "${by_steps[@]}" --epochs "$early"
   for target in 0.8 0.5 0.2; do
     echo "== $late late epochs towards $target of the size of the TT layers"
-    late_run "$target"
+    late_run "late-$target" early --epochs $((early + late)) --late-after "${early}e" --target-fraction "$target"
   done
   "$comera" inspect "$folder/dense" "$folder/late-0.2" --format html > "$folder/compared.html"
-  for name in "${names[@]}"; do
-    "$comera" evaluate "$folder/$name" --data "$dev" --device "$device" --json \
-      > "$folder/$name.evaluate.json" 2> "$folder/$name.evaluate.log"
-  done
+  evaluate "${names[@]}"
   echo
-  recipes/mnli_table.py "$folder" "$early"
+  publish "$seed" recipes/mnli_table.py "$folder" "$early"
   echo "ranks, time and memory by steps: $folder/late-*/report.html"
   echo "dense and the smallest, by steps and by time: $folder/compared.html"
 }

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Two tables of the runs of `recipes/mnli.sh --device cuda`: results beside CoMERA's; ranks, time and memory by epoch.
+"""Tables of the runs of recipes/mnli.sh.
 
-usage: mnli_table.py FOLDER EPOCHS      EPOCHS: number of epochs of the early stage
+usage: mnli_table.py FOLDER             runs of equal time on the CPU, beside CoMERA's
+       mnli_table.py FOLDER EPOCHS      with --device cuda: results beside CoMERA's; ranks, time and memory by epoch.
+                                        EPOCHS: number of epochs of the early stage
 """
 
 import json
@@ -12,6 +14,8 @@ MIB = 1 << 20
 # CoMERA (arXiv 2405.14377), whole MNLI, as quoted by others: accuracy, size of the file in MB, dense / compressed.
 PUBLISHED = {"dense": "62.2 %, 256 MB", "early": "63.3 %, 5.9 MB (43x)", "late-0.8": "62.2 %, 4.9 MB (52x)",
              "late-0.5": "62.1 %, 3.9 MB (65x)", "late-0.2": "61.5 %, 3.2 MB (80x)"}
+# The runs on the CPU, and the row of the paper that each is nearest to.
+EQUAL_TIME = {"dense": "dense", "tt": "early", "tt-steps": "early", "tt-half": "late-0.5"}
 
 
 def read_json(path):
@@ -23,7 +27,8 @@ class Run:
     def __init__(self, folder, name):
         self.name = name
         self.report = read_json(f"{folder}/{name}/report.json")
-        self.accuracy = read_json(f"{folder}/{name}.evaluate.json")["accuracy"]
+        evaluation = read_json(f"{folder}/{name}.evaluate.json")
+        self.accuracy, self.loss = evaluation["accuracy"], evaluation["loss"]
         with open(f"{folder}/{name}/metrics.jsonl") as file:
             self.lines = [json.loads(line) for line in file]
 
@@ -46,6 +51,14 @@ def step_ms(epoch):
 def print_table(head, rows):
     for row in [head, ["---"] * len(head), *rows]:
         print("| " + " | ".join(row) + " |")
+
+
+def print_equal_time(runs):
+    rows = [[run.name, f"{100 * run.accuracy:.2f} %", f"{run.loss:.4f}", f"{run.report['step']:,}",
+             f"{run.report['file_bytes']:,}", f"{run.report['totals']['ratio']:.1f}x", f"{run.report['step_ms']:.1f}",
+             f"{run.report['memory']['measured_peak'] / MIB:.0f}", PUBLISHED[EQUAL_TIME[run.name]]] for run in runs]
+    print_table(["run", "accuracy", "loss", "steps", "bytes", "ratio", "ms per step", "peak MiB",
+                 "CoMERA, as quoted (all of MNLI, 20 to 30 epochs)"], rows)
 
 
 def print_results(runs, steps):
@@ -74,9 +87,12 @@ def print_epochs(runs, steps, early):
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    folder, early = sys.argv[1], int(sys.argv[2])
+    folder = sys.argv[1]
+    if len(sys.argv) == 2:
+        return print_equal_time([Run(folder, name) for name in EQUAL_TIME])
+    early = int(sys.argv[2])
     runs = [Run(folder, name) for name in PUBLISHED]
     steps = runs[1].report["step"] // early
     print_results(runs, steps)

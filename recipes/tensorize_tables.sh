@@ -1,31 +1,40 @@
 #!/usr/bin/env bash
 # Cost of compression on two real checkpoints at five sizes: plain TT-SVD, plain SVD, whitened SVD at uniform rank
-# (SVD-LLM's method), ours, and ours healed; for stories15M also rounding to nearest at equal bytes. Prints two tables.
+# (SVD-LLM's method), ours, and ours healed; for stories15M also rounding to nearest at equal bytes. Ends with two
+# tables.
 #
-#   COMERA_DATA=... recipes/tensorize_tables.sh [FOLDER]          default: runs/tensorize_tables
+#   COMERA_DATA=... recipes/tensorize_tables.sh [--smoke] [FOLDER]          default: runs/tensorize_tables[-smoke]
 #
-# COMERA_DATA names a folder with checkpoints/all-MiniLM-L6-v2, checkpoints/stories15M, text/*.txt.zst and
+# COMERA_DATA names a folder with checkpoints/all-MiniLM-L6-v2, checkpoints/stories15M, four files text/*.txt.zst and
 # glue/STS-B/dev.tsv.zst. Only linear layers are compressed, embeddings stay dense. CUTS (1.25 1.67 2.5 5 10) are the
 # ratios of the linear layers' bytes. METHODS (ttsvd svd white ours healed; for the ablation ours without one of its
 # parts: unlinked uniform lowrank nogauge), MODELS (minilm stories), STEPS (healing, 200), TOKENS (of calibration,
-# 53248) and THREADS narrow or widen the job. Existing results are kept, so a stopped job resumes. The tables at the
-# end show all results in FOLDER.
+# 53248), SEED (7, of healing) and THREADS narrow or widen the job. By the time of its parts it takes about two hours
+# on two cores; --smoke is for one cut, 2,048 tokens and two steps. Existing results are kept, so a stopped job resumes.
+# The tables at the end show all results in FOLDER, which receives them as results.md and results.json too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-comera=${COMERA:-build/comera}
-folder=${1:-runs/tensorize_tables}
+# shellcheck source=shared/recipe.sh
+. recipes/shared/recipe.sh
+SEED=${SEED:-7}
+start 1 "$@"
 cuts=${CUTS:-1.25 1.67 2.5 5 10}
 methods=${METHODS:-ttsvd svd white ours healed}
 models=${MODELS:-minilm stories}
 steps=${STEPS:-200}
 tokens=${TOKENS:-53248}
-threads=${THREADS:-$(nproc)}
-if [ ! -r "${COMERA_DATA:-}/checkpoints/all-MiniLM-L6-v2/model.safetensors" ]; then
-  echo "tensorize_tables.sh: COMERA_DATA is not set, or lacks checkpoints/all-MiniLM-L6-v2;" \
-    "the top of this script says what it needs" >&2
-  exit 2
+batches=(64 8) lengths=(32 256) pairs=1000000
+if "$smoke"; then
+  cuts=${CUTS:-2.5} steps=${STEPS:-2} tokens=${TOKENS:-2048} batches=(2 2) lengths=(16 16) pairs=20
 fi
+settings=(tokens="$tokens" steps="$steps" threads="$threads")
+files=(text/tinystories_sample.txt.zst)
+[[ $models != *minilm* ]] || files+=(checkpoints/all-MiniLM-L6-v2/model.safetensors glue/STS-B/dev.tsv.zst
+  text/c4_sample.txt.zst text/wordnet_glosses.txt.zst text/gutenberg16.txt.zst)
+[[ $models != *stories* ]] || files+=(checkpoints/stories15M/model.safetensors)
+need_data "${files[@]}"
+require_program
 text=$COMERA_DATA/text
 
 # Extracts sentences of 4 to 24 words from running text, one per line.
@@ -69,7 +78,7 @@ minilm_text() {
   awk 'NR % 8 != 3 && NR % 101 == 0' "$1/all.txt" > "$1/looked-at.txt"
   awk 'NR % 8 != 3 && NR % 101' "$1/all.txt" > "$1/healing.txt"
   { printf 'sentence1\tsentence2\tscore\n' && zstd -dc "$COMERA_DATA/glue/STS-B/dev.tsv.zst" |
-    awk -F '\t' 'NR > 1 { print $8 "\t" $9 "\t" $10 }'; } > "$1/sts-dev.tsv"
+    awk -F '\t' -v most="$pairs" 'NR > 1 && NR <= most + 1 { print $8 "\t" $9 "\t" $10 }'; } > "$1/sts-dev.tsv"
 }
 
 # The last fifth is the held-out text; the rest calibrates and heals.
@@ -81,7 +90,8 @@ stories_text() {
   lines=$(($(wc -l < "$1/all.txt") * 4 / 5))
   head -n "$lines" "$1/all.txt" > "$1/healing.txt"
   grep -v '^ *$' "$1/healing.txt" > "$1/calibration.txt"
-  tail -n +$((lines + 1)) "$1/all.txt" > "$1/last-fifth.txt"
+  tail -n +$((lines + 1)) "$1/all.txt" > "$1/rest.txt" # a pipe into head would break
+  if "$smoke"; then head -c 2000 "$1/rest.txt"; else cat "$1/rest.txt"; fi | keep "$1/last-fifth.txt"
 }
 
 dense_of() {
@@ -148,15 +158,16 @@ heal() { # model cut
   local from out options
   from=$folder/$1/ours/ratio-$(ratio_of "$1" "$2")
   out=$folder/$1/healed/ratio-$(ratio_of "$1" "$2")
-  [ -f "$out/report.json" ] && return
+  finished "$out" && return
   if [ "$1" = minilm ]; then
-    options=(--task embed --teacher "$(dense_of minilm)" --distill hidden --batch 64 --seq 32 --lr 5e-5)
+    options=(--task embed --teacher "$(dense_of minilm)" --distill hidden --batch "${batches[0]}" --seq "${lengths[0]}"
+      --lr 5e-5)
   else
-    options=(--task clm --batch 8 --seq 256 --lr 2e-4)
+    options=(--task clm --batch "${batches[1]}" --seq "${lengths[1]}" --lr 2e-4)
   fi
   "$comera" finetune "$from" --data "$folder/$1/text/healing.txt" "${options[@]}" --lr-cores 2e-4 --schedule cosine \
-    --warmup 10 --steps "$steps" --weight-decay 0 --dropout 0 --seed 7 --threads "$threads" --log-every 10 -o "$out" \
-    --resume >&2
+    --warmup 10 --steps "$steps" --weight-decay 0 --dropout 0 --seed "$seed" --threads "$threads" --log-every 10 \
+    -o "$out" --resume >&2
 }
 
 # The first number of a key in a JSON file.
@@ -208,16 +219,20 @@ rounded() { # bits group
   measure stories "$(cat "$out/cut")" "$name" "$out"
 }
 
-table() { # model
-  local title=Spearman
-  [ "$1" = stories ] && title=perplexity
-  echo
-  echo "$1: cut, method, bytes of the file, $title (+- bootstrap error)," \
-    "mean held-out output error of the linear layers"
-  cat "$folder/$1"/cells/*.tsv | sort -t "$(printf '\t')" -k 2,2g -k 3,3 |
-    awk -F '\t' '{
-      error = $6 > 0 ? sprintf("+- %.4f", $6) : ""
-      printf "%6s  %-14s %12d  %-8.4f %-10s %s\n", $2, $3, $4, $5, error, $7 }'
+tables() {
+  local model title
+  for model in $models; do
+    title=Spearman
+    [ "$model" = stories ] && title=perplexity
+    echo
+    echo "== $model: bytes of the file, $title (+- bootstrap error), mean held-out output error of the linear layers"
+    echo
+    echo "| cut | method | bytes | $title | +- | output error |"
+    echo '|---:|---|---:|---:|---:|---:|'
+    cat "$folder/$model"/cells/*.tsv | sort -t "$(printf '\t')" -k 2,2g -k 3,3 |
+      awk -F '\t' '{
+        printf "| %s | %s | %d | %.4f | %s | %s |\n", $2, $3, $4, $5, ($6 > 0 ? sprintf("%.4f", $6) : ""), $7 }'
+  done
 }
 
 for model in $models; do
@@ -235,4 +250,4 @@ for model in $models; do
     done
   done
 done
-for model in $models; do table "$model"; done
+publish "$seed" tables

@@ -81,7 +81,7 @@ def results(given):
     folder, rows = given.folder, rows_of(given.folder)
     noise = {"accuracy": read(folder, "tt-keep-seed.evaluation.json")["accuracy"],
              "first": accuracy_of(folder, "tt", "keep")}
-    about = facts(given.program, seeds=f"{given.seed}, {given.seed + 1}")
+    about = facts(given.program, f"{given.seed} {given.seed + 1}")
     write(folder, about, lines_of(rows, noise), {"rows": rows, "second_seed": noise})
 
 

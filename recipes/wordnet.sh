@@ -5,12 +5,14 @@
 #
 # Writes FOLDER/train.tsv and FOLDER/dev.tsv with the columns `label` (26 classes, noun.Tops to noun.time) and `text`
 # (definition and examples). The split is fixed: a hash of the synset's offset puts one in ten into dev. Synsets with
-# the same text stay on one side.
+# the same text stay on one side. data.noun is /usr/share/wordnet/data.noun, or the file that NOUNS names. This is data
+# for other recipes, so there is no table.
 set -euo pipefail
 
+[ "${1:-}" != --help ] || { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0" && exit 0; }
 [ $# -ge 1 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 folder=$1
-nouns=${2:-/usr/share/wordnet/data.noun}
+nouns=${2:-${NOUNS:-/usr/share/wordnet/data.noun}}
 if [ ! -r "$nouns" ]; then
   echo "wordnet.sh: $nouns: cannot be read; install it with: apt-get install wordnet-base" >&2
   exit 2

@@ -19,7 +19,7 @@ rm -rf "$build/package"
 mkdir -p "$stage"
 cmake --install "$build" --prefix "$stage" --strip > /dev/null
 cp -r LICENSE ./*.md docs "$stage/"
-for file in lib/io/FORMAT.md recipes/python/comera_tt.py; do # docs/ refers to them
+for file in lib/io/FORMAT.md recipes/README.md recipes/python/comera_tt.py; do # docs/ refers to them
   install -D -m 644 "$file" "$stage/$file"
 done
 

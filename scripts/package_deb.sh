@@ -38,7 +38,7 @@ place_completion fish fish/vendor_completions.d comera.fish
 
 # In the places of the project, so that the pages find each other. Debian keeps the licence in `copyright`.
 cp -r README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md docs "$documents/"
-for file in lib/io/FORMAT.md recipes/python/comera_tt.py; do
+for file in lib/io/FORMAT.md recipes/README.md recipes/python/comera_tt.py; do
   install -D -m 644 "$file" "$documents/$file"
 done
 sed -i 's/(LICENSE)/(copyright)/' "$documents/README.md"

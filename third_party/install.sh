@@ -3,8 +3,8 @@
 #
 #   third_party/install.sh [--list] build|recipes|cuda|test ...
 #
-#   build    to build the program and run recipes/quickstart.sh
-#   recipes  in addition, for recipes/minilm.sh
+#   build    to build the program
+#   recipes  in addition, for the scripts under recipes/
 #   cuda     in addition, to build the CUDA backend
 #   test     in addition, for the tests
 #   --list   prints what is missing and installs nothing; exit 1 if something is missing
@@ -40,7 +40,9 @@ libturbojpeg0-dev         build  JPEG images, linked statically
 libzstd-dev               build  .zst input
 zlib1g-dev                build  .gz input
 wordnet-base              build  the real text of recipes/quickstart.sh
-python3-venv              recipes ONNX Runtime from PyPI
+python3                   recipes their tables as Markdown and JSON
+zstd                      recipes text of COMERA_DATA
+python3-venv              recipes ONNX Runtime from PyPI, for recipes/minilm.sh
 python3-venv              cuda   the CUDA toolkit from PyPI, if the machine has none
 catch2                    test   test programs
 ccache                    test   faster rebuilds, also on the bare machine of tests/recipes/first_command.sh

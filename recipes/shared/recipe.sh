@@ -2,6 +2,8 @@
 # shellcheck shell=bash disable=SC2034  # it sets variables for the recipe
 recipe=$(basename "$0")
 comera=${COMERA:-build/comera}
+threads=${THREADS:-$(nproc)}
+versions=() settings=() # NAME=VALUE...: versions of other programs, and choices of this run, in results.json
 export LC_ALL=C
 
 # The comment at the top of the recipe.
@@ -28,12 +30,80 @@ start() {
   rest=("${@:2}")
 }
 
-require_program() {
-  command -v "$comera" > /dev/null || { echo "$recipe: $comera is missing; run make" >&2 && exit 2; }
+# How a user gets a file of COMERA_DATA that several recipes read.
+source_of() { # FILE
+  case $1 in
+    text/gutenberg16.txt.zst) echo "English books as plain text, such as 16 of gutenberg.org" ;;
+    text/c4_sample.txt.zst) echo "web pages as plain text, such as 1,500 of huggingface.co/datasets/allenai/c4" ;;
+    text/tinystories_sample.txt.zst)
+      echo "stories as plain text, such as 800 KB of huggingface.co/datasets/roneneldan/TinyStories"
+      ;;
+    text/wordnet_glosses.txt.zst) echo "lines 'lemma: definition; \"example\"' of Debian's package wordnet-base" ;;
+    mnli/*.tsv.zst)
+      echo "columns premise, hypothesis, label of MultiNLI 1.0 (recipes/mnli.sh --help says how to make it)"
+      ;;
+    glue/*/dev.tsv.zst) echo "dev.tsv of that task of gluebenchmark.com/tasks" ;;
+    checkpoints/all-MiniLM-L6-v2/*) echo "of huggingface.co/sentence-transformers/all-MiniLM-L6-v2" ;;
+    checkpoints/stories15M/*)
+      echo "stories15M of huggingface.co/karpathy/tinyllamas as a Hugging Face folder of Llama with its tokenizer.model"
+      ;;
+  esac
 }
 
-# Writes stdin to a file that appears when it is complete.
-keep() { cat > "$1.partial" && mv "$1.partial" "$1"; }
+# Nouns of WordNet, from NOUNS or from Debian's package.
+need_nouns() {
+  nouns=${NOUNS:-/usr/share/wordnet/data.noun}
+  [ -r "$nouns" ] ||
+    { echo "$recipe: $nouns cannot be read; install it with: apt-get install wordnet-base" >&2 && exit 2; }
+}
+
+# Ends with the sources of the files that COMERA_DATA lacks.
+need_data() { # FILE...
+  local file absent=()
+  command -v zstd > /dev/null ||
+    { echo "$recipe: zstd is missing; third_party/install.sh recipes installs it" >&2 && exit 2; }
+  for file in "$@"; do
+    [ -n "${COMERA_DATA:-}" ] && [ -r "$COMERA_DATA/$file" ] || absent+=("$file")
+  done
+  [ ${#absent[@]} -gt 0 ] || return 0
+  if [ -n "${COMERA_DATA:-}" ]; then
+    echo "$recipe: COMERA_DATA=$COMERA_DATA lacks files. Get them like this (.zst is compressed by zstd):"
+  else
+    echo "$recipe: COMERA_DATA is not set. Get these files, then set it to their folder (.zst is compressed by zstd):"
+  fi >&2
+  for file in "${absent[@]}"; do echo "  $file: $(source_of "$file")" >&2; done
+  exit 2
+}
+
+# The program, and Python for the tables at the end. Says if the folder has results of another program or machine,
+# because a second call keeps them.
+require_program() {
+  command -v "$comera" > /dev/null || { echo "$recipe: $comera is missing; run make" >&2 && exit 2; }
+  command -v python3 > /dev/null ||
+    { echo "$recipe: python3 is missing; third_party/install.sh recipes installs it" >&2 && exit 2; }
+  mkdir -p "$folder"
+  local made_by
+  made_by=$("$comera" --version)
+  [ -e "$folder/made-by.txt" ] || echo "$made_by" > "$folder/made-by.txt"
+  [ "$made_by" = "$(cat "$folder/made-by.txt")" ] ||
+    echo "$recipe: $folder has results of another program or machine ($folder/made-by.txt); name another FOLDER to" \
+      "make all of them anew" >&2
+}
+
+# PyTorch, for recipes that measure it beside the program. Sets python, and its version in the results.
+need_torch() {
+  local version
+  python=${PYTHON:-build/venv-torch/bin/python}
+  if ! version=$("$python" -c 'import numpy, torch; print(torch.__version__)' 2> /dev/null); then
+    echo "$recipe: $python has no PyTorch. Install it (5 GB), or set PYTHON to a python with torch and numpy:" >&2
+    echo "  python3 -m venv build/venv-torch && build/venv-torch/bin/pip install torch numpy" >&2
+    exit 2
+  fi
+  versions+=(torch="$version")
+}
+
+# Writes stdin to a file that appears when it is complete. Nothing on stdin is a failure of the command before the pipe.
+keep() { cat > "$1.partial" && [ -s "$1.partial" ] && mv "$1.partial" "$1"; }
 
 # Runs a command with its output in a log; if it fails, prints the end of the log.
 logged() { # NAME command...
@@ -43,4 +113,20 @@ logged() { # NAME command...
   tail -n 5 "$folder/$name.log" >&2
   echo "$recipe: $name failed; see $folder/$name.log" >&2
   exit 1
+}
+
+# A run that ended by itself. One that was stopped by a signal has a report too.
+finished() { # RUN
+  [ -e "$1/report.json" ] && ! grep -q '"end": "signal"' "$1/report.json"
+}
+
+# Runs a command that writes Markdown tables to stdout. Prints them, and writes them with versions, commit, machine and
+# seeds to results.md and results.json. Seeds are words in one argument.
+publish() { # SEEDS command...
+  local seeds=$1
+  shift
+  "$@" > "$folder/tables.partial"
+  python3 recipes/shared/results.py "$folder" --program "$comera" --seeds "$seeds" \
+    "${versions[@]/#/--version=}" "${settings[@]/#/--setting=}" < "$folder/tables.partial"
+  rm "$folder/tables.partial"
 }

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # recipes/bits.sh: four rows for each number of bits, equal bytes for the budget, by a program that writes folders whose
-# size is known.
+# size is known; then --smoke with the program itself.
 . "$(dirname "$0")/../cli/expect.sh"
+# shellcheck source=shared/product.sh
+. "$tests/recipes/shared/product.sh"
 
 mkdir -p data/text model && head -c 1000 /dev/zero >model/model.safetensors
 for ((i = 1; i <= 20; ++i)); do echo "line $i"; done >data/text/lines.txt
@@ -17,13 +19,14 @@ case $1 in
 esac
 STUB
 chmod +x program
-export COMERA_DATA=$PWD/data COMERA=$PWD/program MODEL=$PWD/model TEXT=$PWD/data/text/lines.txt calls=$PWD/calls
+real=$COMERA
+export COMERA=$PWD/program MODEL=$PWD/model TEXT=$PWD/data/text/lines.txt calls=$PWD/calls
 BITS='4 3' run "$tests/../recipes/bits.sh" "$PWD/folder"
 expect_exit 0
-expect_out '^dense +- +1000 +4.2500$'
+expect_out '^[|] dense [|] - [|] 1000 [|] 4.2500 [|]$'
 for method in nearest gptq comera budget; do
-  expect_out "^4 +$method +300 +4.2500$"
-  expect_out "^3 +$method +300 +4.2500$"
+  expect_out "^[|] 4 [|] $method [|] 300 [|] 4.2500 [|]$"
+  expect_out "^[|] 3 [|] $method [|] 300 [|] 4.2500 [|]$"
 done
 expect_equal "$(wc -l <folder/calibration.txt)" 16
 expect_equal "$(wc -l <folder/last.txt)" 4
@@ -32,8 +35,8 @@ grep -q -- '--bits auto --budget 4396 ' calls || fail "the budget is the bytes o
 sed -i 's/"perplexity": 4.25/"spearman": 0.5/' program
 PAIRS=$PWD/pairs.tsv BITS=8 RATIOS='2 5' run "$tests/../recipes/bits.sh" "$PWD/encoder"
 expect_exit 0
-expect_out '^dense +- +1000 +0.5000$'
-expect_out '^ratio-5 +budget +300 +0.5000$'
+expect_out '^[|] dense [|] - [|] 1000 [|] 0.5000 [|]$'
+expect_out '^[|] ratio-5 [|] budget [|] 300 [|] 0.5000 [|]$'
 grep -q -- '--ratio 5 ' calls || fail "further ratios are made"
 expect_equal "$(grep -c -- '--exclude' calls)" 8
 sed -i 's/"spearman": 0.5/"perplexity": 4.25/' program
@@ -42,4 +45,13 @@ sed -i 's/"spearman": 0.5/"perplexity": 4.25/' program
 BITS='4 3' run "$tests/../recipes/bits.sh" "$PWD/folder"
 expect_exit 0
 expect_equal "$(wc -l <calls)" 14
+
+unset MODEL TEXT
+export COMERA=$real
+expect_needs checkpoints/stories15M/model.safetensors bits
+rm -r folder
+made_text tinystories_sample
+made_decoder data/checkpoints/stories15M
+check_recipe bits '^[|] dense [|] - [|] ' '^[|] 4 [|] nearest [|] ' '^[|] 4 [|] gptq [|] ' '^[|] 4 [|] comera [|] ' \
+  '^[|] 4 [|] budget [|] [0-9]+ [|] [0-9.]+ [|]$'
 finish

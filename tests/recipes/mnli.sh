@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # recipes/mnli.sh from data to tables, with a model that trains in seconds and the CPU in place of the GPU.
 . "$(dirname "$0")/../cli/expect.sh"
+# shellcheck source=shared/product.sh
+. "$tests/recipes/shared/product.sh"
 recipe=$tests/../recipes/mnli.sh
 program=$COMERA
 
@@ -11,29 +13,16 @@ for word in "\$@"; do
   case \$word in
     cuda) word=cpu ;;
     bf16) word=fp32 ;;
-    mnli-6enc)
-      words+=(encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 128 --order 2
-        --embedding-order 2) && continue
-      ;;
-    30 | 32) word=4 ;;
   esac
   words+=("\$word")
 done
 exec "$program" "\${words[@]}"
 STUB
 chmod +x small
-mkdir -p data/mnli data/tokenizers
-printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square \
-  >data/tokenizers/bert-base-uncased-vocab.txt
-{
-  printf 'premise\thypothesis\tlabel\n'
-  for i in $(seq 200); do printf 'round red %s\tround\tentailment\nsquare green\tround\tneutral\n' "$((i % 3))"; done
-} >rows.tsv
-zstd -q rows.tsv -o data/mnli/mnli_train_subset.tsv.zst
-cp data/mnli/mnli_train_subset.tsv.zst data/mnli/mnli_dev_matched.tsv.zst
+made_mnli
 
-export COMERA=$PWD/small COMERA_DATA=$PWD/data BATCH=8 EARLY=2 LATE=2
-run "$recipe" --device cuda "$PWD/runs"
+export COMERA=$PWD/small EARLY=2 LATE=2
+run "$recipe" --smoke --device cuda "$PWD/runs"
 expect_exit 0
 expect_out '^\| dense \| [0-9.]+ % \| [0-9,]+ \| 1.0x \| .* \| 62.2 %, 256 MB \|$'
 expect_out '^\| late-0.2 \| [0-9.]+ % \| '
@@ -46,13 +35,21 @@ bytes() { sed -n 's/^ *"file_bytes": \([0-9]*\).*/\1/p' "runs/$1/report.json"; }
 [ "$(bytes late-0.8)" -lt "$(bytes early)" ] || fail "the late stage towards 0.8 is not smaller than the early one"
 [ -s runs/compared.html ] || fail "compared.html was not written"
 
-# On the CPU: the same time for both, then a late stage.
-TIME=2s LATE=60 run "$recipe" "$PWD/equal"
-expect_exit 0
-expect_out '^== TT at the steps that dense reached'
-expect_out '^tt-half +[0-9.]+ % '
+expect_results runs
 
 run "$recipe" --device cuda one two
 expect_exit 2
-expect_err 'recipes/mnli.sh --device cuda'
+expect_err 'recipes/mnli.sh .--smoke. --device cuda'
+
+# On the CPU: the same time for both, then a late stage.
+unset EARLY LATE
+export COMERA=$program
+check_recipe mnli '^== TT at the steps that dense reached' '^\| dense \| [0-9.]+ % \| .* \| 62.2 %, 256 MB \|$' \
+  '^\| tt-half \| [0-9.]+ % '
+run "$recipe" --smoke --device cpu "$PWD/folder"
+expect_exit 0
+run env -u COMERA_DATA "$recipe" --smoke "$PWD/none"
+expect_exit 2
+expect_err 'COMERA_DATA is not set. Get MNLI like this'
+expect_no_file none
 finish

@@ -2,6 +2,8 @@
 # recipes/smollm2.sh: a row for each size and method, budgets of equal bytes, plans of EoRA, and the shares of the
 # bootstrap, by a program that writes folders and likelihoods that are known.
 . "$(dirname "$0")/../cli/expect.sh"
+# shellcheck source=shared/product.sh
+. "$tests/recipes/shared/product.sh"
 [ -f /usr/share/wordnet/data.noun ] || { echo "SKIPPED: there is no wordnet-base" && exit 77; }
 command -v zstd >/dev/null || { echo "SKIPPED: there is no zstd" && exit 77; }
 
@@ -46,7 +48,8 @@ case $verb in
 esac
 STUB
 chmod +x program
-export COMERA_DATA=$PWD/data COMERA=$PWD/program calls=$PWD/calls
+real=$COMERA
+export COMERA=$PWD/program calls=$PWD/calls
 BITS='4.5 3' QUESTIONS=5 run "$tests/../recipes/smollm2.sh" "$PWD/folder"
 expect_exit 0
 expect_out '15.5% after'
@@ -76,7 +79,18 @@ PY
 lines=$(wc -l <calls)
 BITS='4.5 3' run "$tests/../recipes/smollm2.sh" "$PWD/folder"
 expect_exit 0
-expect_equal "$(grep -cv '^inspect' calls)" "$(head -n "$lines" calls | grep -cv '^inspect')"
+expect_equal "$(grep -cvE '^inspect|^--version' calls)" "$(head -n "$lines" calls | grep -cvE '^inspect|^--version')"
 METHODS=other BITS=3 run "$tests/../recipes/smollm2.sh" "$PWD/folder"
 expect_exit 2
+
+# --smoke with the program itself, from a model whose weights are not on a grid, so that nothing is rotated.
+export COMERA=$real
+rm -r data folder
+expect_needs text/c4_sample.txt.zst smollm2
+made_text c4_sample
+made_decoder folder/original 256 # more than the 200,000 bytes that each budget adds
+cp -r folder/original folder/rotated
+echo 'no grid' >folder/rotated.log
+check_recipe smollm2 '^\| original \| ' '^\| reference \| ' '^\| nearest-4.5 \| ' '^\| gptq-4.5 \| ' '^\| eora-4.5 \| ' \
+  '^\| comera-4.5 \| '
 finish

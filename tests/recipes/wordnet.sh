@@ -30,4 +30,7 @@ expect_refused 'missing: cannot be read; install it with: apt-get install wordne
 expect_no_file nowhere
 run "$recipe"
 expect_exit 2
+run "$recipe" --help
+expect_exit 0
+expect_out 'recipes/wordnet.sh FOLDER'
 finish

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# recipes/activations.sh --smoke: the table of each job, and policies that save memory.
+. "$(dirname "$0")/../cli/expect.sh"
+# shellcheck source=shared/product.sh
+. "$tests/recipes/shared/product.sh"
+
+expect_needs text/gutenberg16.txt.zst activations
+made_text gutenberg16
+made_mnli
+check_recipe activations '^== llama-dense' '^== llama-tt' '^== mnli' '^\| keep \| .* \| 1.00x \|' '^\| block \|' \
+  '^\| cheap,int8 \| .*[0-9.]{6} \|$'
+expect_equal "$(wc -l <folder/mnli/times.csv)" 3
+run env JOBS=other "$tests/../recipes/activations.sh" --smoke "$PWD/other"
+expect_exit 2
+finish
