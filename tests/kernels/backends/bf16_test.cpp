@@ -1,4 +1,8 @@
 // Products, norms, look-ups, factors and losses in bf16 (harness/rounded_once.h).
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "kernels/cast.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
@@ -120,6 +124,22 @@ TEST_CASE("bf16, every backend: gradients of TTM tables wider than a tile") {
       for (float x : call.read_f32(right, static_cast<std::size_t>(right_elements(t)))) both.push_back(x);
       return both;
     });
+}
+
+TEST_CASE("bf16, every backend: gradients of TTM tables that are not finite") {
+  on_bf16_backends([&] {
+    Call call(DType::bf16);
+    TtmTable t = table_of(8);
+    t.left = call.activations(numbers(left_elements(t), 3)), t.right = call.activations(numbers(right_elements(t), 4));
+    Floats dy = numbers(11 * 8, 1);
+    dy[3] = std::numeric_limits<float>::quiet_NaN(), dy[12] = std::numeric_limits<float>::infinity();
+    void *const left = call.f32(Floats(static_cast<std::size_t>(left_elements(t)))), *const right = call.f32(Floats(
+                                                                                         static_cast<std::size_t>(
+                                                                                             right_elements(t))));
+    call.run(backend().ttm_backward, TtmBackward{bags_in(call, false), &t, call.activations(dy), left, right});
+    const Floats found = call.read_f32(left, static_cast<std::size_t>(left_elements(t)));
+    CHECK(std::any_of(found.begin(), found.end(), [](float x) { return !std::isfinite(x); }));
+  });
 }
 
 TEST_CASE("bf16, every backend: factors of TTM tables") {
