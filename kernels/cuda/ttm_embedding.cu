@@ -198,6 +198,61 @@ __device__ void add_run(const Shape& s, const float* g, const T* other, int m0, 
   }
 }
 
+// Adds a warp's tile to a row's entries, or writes it.
+template <class T>
+__device__ void write_tile(const Shape& s, const WarpTile& tile, int m0, int n0, bool accumulate, T* row) {
+  const bool pairs = s.right % 2 == 0 && reinterpret_cast<std::uintptr_t>(row) % 4 == 0;
+  tile.for_pairs([&](int y, int x, float p, float q) {
+    const int m = m0 + y, n = n0 + x;
+    if (m >= s.left || n >= s.right) return;
+    T* const to = row + static_cast<std::int64_t>(m) * s.right + n;
+    float value[2] = {p, q};
+    if (pairs) {
+      float before[2] = {};
+      if (accumulate) load_floats<2>(to, before);
+      for (int j = 0; j < 2; ++j) value[j] += before[j];
+      store_floats<2>(value, to);
+      return;
+    }
+    for (int j = 0; j < 2 && n + j < s.right; ++j)
+      to[j] = to_element<T>(accumulate ? to_float(to[j]) + value[j] : value[j]);
+  });
+}
+
+// Bags of one id in bf16: like look_up_runs, with a warp per id and the products on the tensor cores.
+template <class T>
+__global__ void __launch_bounds__(ids_of_block* warp_size)
+    look_up_tiles(const Shape s, int count, const std::int32_t* keys, const std::int32_t* order, const T* left,
+                  const T* right, T* y, bool accumulate) {
+  alignas(16) __shared__ T tiles[ids_of_block][2][warp_tile * half_pitch<T>];
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, first_id = static_cast<int>(blockIdx.x) * ids_of_block,
+            end = min(count, first_id + ids_of_block), i = first_id + warp;
+  if (i >= end || (warp > 0 && keys[i - 1] == keys[i])) return;
+  const int id = keys[i];
+  const bool is_inside = id < s.rows;
+  const T* const a1 = left + static_cast<std::int64_t>(is_inside ? id / s.right_rows : 0) * s.left * s.rank;
+  const T* const a2 = right + static_cast<std::int64_t>(is_inside ? id % s.right_rows : 0) * s.rank * s.right;
+  const bool a1_aligned = s.rank % 4 == 0 && begin_aligned(left), a2_aligned = s.right % 4 == 0 && begin_aligned(right);
+  T *const a = tiles[warp][0], *const b = tiles[warp][1];
+  for (int m0 = 0; m0 < s.left; m0 += warp_tile)
+    for (int n0 = 0; n0 < s.right; n0 += warp_tile) {
+      WarpTile sum;
+      sum.clear();
+      for (int k0 = 0; k0 < s.rank; k0 += warp_tile) {
+        load_part<T, true>(a1 + m0 * s.rank + k0, s.rank, s.left - m0, s.rank - k0, a1_aligned, 0, a);
+        load_part<T, true>(a2 + k0 * s.right + n0, s.right, s.rank - k0, s.right - n0, a2_aligned, 0, b);
+        __syncwarp();
+        multiply<false>(sum, a, half_pitch<T>, b, half_pitch<T>, (min(warp_tile, s.rank - k0) + 15) / 16 * 16);
+        __syncwarp();
+      }
+      if (!is_inside)
+        for (auto& rows : sum.c)
+          for (auto& block : rows)
+            for (float& x : block) x = NAN;
+      for (int k = i; k < end && keys[k] == id; ++k) write_tile(s, sum, m0, n0, accumulate, y + order[k] * s.columns);
+    }
+}
+
 // Each block computes one tile of dA1[p] += sum over the runs of p of dE A2[q]^T, or of dA2[q] += sum over the runs of
 // q of A1[p]^T dE. The runs go to the warps in turn, in the order of their ids; the warps' sums are added in order.
 template <class T, bool of_left>
@@ -291,12 +346,17 @@ Status forward(const Context& context, const TtmForward& a, const Shape& s) {
   const SortedIds memory(a.bags.ids, parts);
   const Status status = sort_keys(context, a.bags.ids, KeyOfId(a.bags, s.rows), memory.sort, memory.keys, memory.order);
   if (status != Status::ok) return status;
-  const unsigned across =
-      static_cast<unsigned>(blocks_for(std::int64_t{items_of_row(s)} * ids_of_block, std::int64_t{row_threads} * 8));
-  const Launch where{{static_cast<unsigned>(blocks_for(a.bags.ids, ids_of_block)), across < 64 ? across : 64},
-                     row_threads};
-  return launch(context, where, look_up_runs<T, wide>, s, static_cast<int>(a.bags.ids), memory.keys, memory.order, left,
-                right, y, a.accumulate);
+  const auto blocks = static_cast<unsigned>(blocks_for(a.bags.ids, ids_of_block));
+  const int count = static_cast<int>(a.bags.ids);
+  if constexpr (sizeof(T) == 2) {
+    return launch(context, {blocks, ids_of_block * warp_size}, look_up_tiles<T>, s, count, memory.keys, memory.order,
+                  left, right, y, a.accumulate);
+  } else {
+    const unsigned across =
+        static_cast<unsigned>(blocks_for(std::int64_t{items_of_row(s)} * ids_of_block, std::int64_t{row_threads} * 8));
+    return launch(context, {{blocks, across < 64 ? across : 64}, row_threads}, look_up_runs<T, wide>, s, count,
+                  memory.keys, memory.order, left, right, y, a.accumulate);
+  }
 }
 
 template <class T>

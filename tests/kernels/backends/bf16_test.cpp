@@ -126,6 +126,24 @@ TEST_CASE("bf16, every backend: gradients of TTM tables wider than a tile") {
     });
 }
 
+// A GPU and the emulator add 16 products at a time; 2^-8 is the rounding of the result, which may fall to either side.
+TEST_CASE("bf16, every backend: look-ups in TTM tables wider than a tile") {
+  for (const std::int64_t right : {40, 35})
+    on_bf16_backends([&] {
+      const std::int64_t columns = 36 * right;
+      const auto rows_of = [&](DType dtype) {
+        Call call(dtype);
+        TtmTable t = table_of(34, 36, right);
+        t.left = call.activations(numbers(left_elements(t), 3)),
+        t.right = call.activations(numbers(right_elements(t), 4));
+        void* const y = call.activations(numbers(11 * columns, 1));
+        call.run(backend().ttm_forward, TtmForward{bags_in(call, false), &t, y, true});
+        return call.read_activations(y, static_cast<std::size_t>(11 * columns));
+      };
+      check_near(rows_of(DType::bf16), rows_of(DType::f32), 0x1p-8);
+    });
+}
+
 TEST_CASE("bf16, every backend: gradients of TTM tables that are not finite") {
   on_bf16_backends([&] {
     Call call(DType::bf16);
