@@ -357,8 +357,8 @@ def options_of(arguments):
     parser.add_argument("--launches", metavar="FILE", help="read the launches from a file")
     parser.add_argument("--save", metavar="FILE", help="write the launches to a file")
     parser.add_argument("--nvcc", help="default: CUDACXX, or that of the path")
-    parser.add_argument("--nvdisasm", help="default: NVDISASM, beside nvcc, or that of the path; from PyPI: "
-                        "nvidia-cuda-nvdisasm")
+    parser.add_argument("--nvdisasm", help="default: NVDISASM, beside nvcc, or that of the path; "
+                        "third_party/cuda.sh --nvdisasm FOLDER finds or fetches one")
     parser.add_argument("--no-instructions", action="store_true", help="compile and disassemble nothing")
     parser.add_argument("--check", action="store_true", help="status 1 if the step misses a target")
     return parser.parse_args(arguments)

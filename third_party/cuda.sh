@@ -2,19 +2,42 @@
 # Provides nvcc of CUDA 13: the machine's own if cuBLASLt is beside it, else CUDA 13.0 from PyPI in a folder of the
 # build. The library needs libcublasLt.so.13, so no other version fits.
 #
-#   third_party/cuda.sh FOLDER           installs missing parts into FOLDER (1.1 GB)
-#   third_party/cuda.sh --nvcc FOLDER    prints the path of nvcc
+#   third_party/cuda.sh FOLDER             installs missing parts into FOLDER (1.1 GB)
+#   third_party/cuda.sh --nvcc FOLDER      prints the path of nvcc
+#   third_party/cuda.sh --nvdisasm FOLDER  prints the path of nvdisasm; installs a missing one into FOLDER
 #
-# The folder from PyPI also has compute-sanitizer and the runtime libraries that libcomera_cuda.so loads.
+# The folder from PyPI also has compute-sanitizer and the runtime libraries that libcomera_cuda.so loads. nvdisasm, by
+# which scripts/cuda_cost.py reads machine code, is a package of its own.
 set -euo pipefail
 
-print_only=0
-if [ "${1:-}" = --nvcc ]; then
-  print_only=1
-  shift
-fi
-[ $# = 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+print_only=0 tool=nvcc
+case ${1:-} in
+  --nvcc) print_only=1 && shift ;;
+  --nvdisasm) tool=nvdisasm && shift ;;
+esac
+[ $# = 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 folder=$1
+
+find_nvdisasm() {
+  local path
+  for path in "${NVDISASM:-}" "$(command -v nvdisasm || true)" /usr/local/cuda/bin/nvdisasm \
+    "$folder"/lib/python3*/site-packages/nvidia/cu13/bin/nvdisasm; do
+    if [ -x "$path" ]; then
+      echo "$path"
+      return
+    fi
+  done
+  return 1
+}
+
+if [ $tool = nvdisasm ]; then
+  if ! find_nvdisasm; then
+    [ -x "$folder/bin/pip" ] || python3 -m venv "$folder" >&2
+    "$folder/bin/pip" install --quiet 'nvidia-cuda-nvdisasm==13.*' >&2
+    find_nvdisasm
+  fi
+  exit
+fi
 
 # Prints why a toolkit does not fit, with status 1.
 fits() { # NVCC

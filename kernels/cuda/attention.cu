@@ -2,8 +2,8 @@
 // bytes per 4 multiply-adds. Activations in bf16 use the tensor cores if head size and alignment allow it
 // (attention_tensor.h). The backward computes probabilities twice, once per row of queries and once per row of keys,
 // so that every sum has one owner and a fixed order.
-#include "kernels/cuda/attention/attention_tensor_backward.h"
 #include "kernels/cuda/attention/attention_tensor_forward.h"
+#include "kernels/cuda/attention/attention_tensor_short.h"
 #include "kernels/cuda/attention/attention_tile.h"
 #include "kernels/cuda/ops.h"
 
@@ -360,6 +360,11 @@ Status run(const Context& context, const AttentionBackward& a) {
   if (context.dtype == DType::bf16 && takes_tensor_cores(a))
     return with_tensor_size(s.head_size, [&](auto size) {
       constexpr int d = decltype(size)::value;
+      if constexpr (d <= 64)
+        if (is_short(s)) {
+          const dim3 blocks(1, static_cast<unsigned>(s.heads), static_cast<unsigned>(s.batch));
+          return launch(context, {blocks, short_threads, ShortTile<d>::bytes}, tensor_backward_short<d>, a);
+        }
       const Launch queries = tensor_tiles(s.queries, s.heads, s.batch, tensor_backward_queries_shared<d>());
       const Status done = launch(context, queries, tensor_backward_queries<d>, a, delta);
       if (done != Status::ok) return done;

@@ -10,14 +10,22 @@ constexpr unsigned threads = 256;
 
 // Position of an element of a chain's product: rows of A in the order of the TT, columns of B without the gauge's.
 struct TtPlace {
-  const std::int32_t *order = nullptr, *stored = nullptr;  // stored[s]: the column of B that is column s of the core
-  std::int64_t ld = 1;
-  int rank = 1, stored_columns = 1, columns = 1;
+  struct Spot {
+    int row = 0, column = 0;
+    COMERA_DEVICE Spot operator+(const Spot& other) const { return {row + other.row, column + other.column}; }
+  };
 
-  COMERA_DEVICE std::int64_t operator()(int at) const {
-    if (stored) return static_cast<std::int64_t>(at / stored_columns) * columns + stored[at % stored_columns];
-    const int row = at / rank;
-    return (order ? order[row] : row) * ld + at % rank;
+  const std::int32_t *order = nullptr, *stored = nullptr;  // stored[s]: the column of B that is column s of the core
+  int ld = 1;
+  Divisor columns;  // rank of A, stored columns of B
+
+  COMERA_DEVICE Spot split(int at) const {
+    const int column = columns.split(at);
+    return {at, column};
+  }
+  COMERA_DEVICE std::int64_t index(const Spot& spot) const {
+    const int row = order ? order[spot.row] : spot.row, column = stored ? stored[spot.column] : spot.column;
+    return static_cast<std::int64_t>(row) * ld + column;
   }
 };
 
@@ -88,7 +96,8 @@ Factor<TtPlace> left_factor(const TtMatrix& t) {
   Factor<TtPlace> h;
   add_cores(h, t, 0, t.d);
   h.factor = t.left, h.d_factor = static_cast<const float*>(t.d_left);
-  h.place.order = t.order, h.place.ld = t.ld_left, h.place.rank = static_cast<int>(t.ranks[t.d]);
+  h.place.order = t.order, h.place.ld = static_cast<int>(t.ld_left),
+  h.place.columns = Divisor(static_cast<int>(t.ranks[t.d]));
   return h;
 }
 
@@ -97,7 +106,7 @@ Factor<TtPlace> right_factor(const TtMatrix& t, std::int32_t* stored) {
   add_cores(h, t, t.d, t.e);
   h.factor = t.right, h.d_factor = static_cast<const float*>(t.d_right);
   if (t.gauge) h.place.stored = stored;
-  h.place.stored_columns = static_cast<int>(stored_columns_of(t)), h.place.columns = static_cast<int>(columns_of(t));
+  h.place.columns = Divisor(static_cast<int>(stored_columns_of(t))), h.place.ld = static_cast<int>(columns_of(t));
   return h;
 }
 

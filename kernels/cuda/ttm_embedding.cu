@@ -1,5 +1,7 @@
 // Look-up of TTM tables from their left and right factors, and the gradients of the factors.
+#include "kernels/cuda/common/eights.h"
 #include "kernels/cuda/common/sorted_ids.h"
+#include "kernels/cuda/common/tensor_tile.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/ttm_embedding.h"
 
@@ -112,80 +114,203 @@ struct RightKey {
   }
 };
 
-// Tiles of 32 x 32 by 64 threads, 4 x 4 elements per thread.
-constexpr int side = 32, pitch = side + 4;
-constexpr unsigned tile_threads = 64;
+// Warps of a block of half_gradient, and the pitch of their tiles.
+template <class T>
+constexpr int half_warps = sizeof(T) == 2 ? 8 : 4;
+template <class T>
+constexpr int half_pitch = warp_tile + lanes_of_vector<T>;
+template <class T>
+constexpr unsigned half_threads = half_warps<T>* warp_size;
 
-struct Tile {
-  float a[side][pitch], b[side][pitch];  // [inner][row], [inner][column]
-};
+constexpr int bf16_parts = 3;  // of a float
+
+// Rounds x to T. What is left replaces x.
+template <class T>
+COMERA_DEVICE float take_part(float& x) {
+  const float part = to_float(to_element<T>(x));
+  x -= part;
+  return part;
+}
+
+// A warp copies up to 32 x 32 elements from row-major memory to a tile, with zeros in rows and columns that complete
+// the inner index. A float is the sum of bf16_parts numbers in bf16: its own rounding and those of the rests. Returns
+// true if something is left after part `part`.
+template <class T, bool is_first, class From>
+__device__ bool load_part(const From* from, int ld, int rows, int columns, bool aligned, int part, T* to) {
+  constexpr int high = warp_size / 8;
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, column = lane % 8 * 4,
+            end = (min(rows, warp_tile) + 15) / 16 * 16;
+  bool is_rest = false;
+#pragma unroll 2
+  for (int row = lane / 8; row < end; row += high) {
+    Four x = {};
+    if (row < rows) x = get<Four>(from + row * ld, column, columns, aligned);
+    if constexpr (sizeof(From) == 4 && sizeof(T) == 2) {
+#pragma unroll
+      for (float& v : x.v) {
+        float rest = v;
+        if (!is_first) take_part<T>(rest);
+        if (!is_first && part > 1) take_part<T>(rest);
+        v = take_part<T>(rest);
+        is_rest |= rest != 0;
+      }
+    }
+    store_floats<4>(x.v, to + row * half_pitch<T> + column);
+  }
+  return is_rest;
+}
+
+// A warp's product for one run, of tiles at (m0, n0) of the gradient: dE A2[q]^T or A1[p]^T dE.
+template <class T, bool of_left>
+__device__ void add_run(const Shape& s, const float* g, const T* other, int m0, int n0, T* tiles, WarpTile& sum) {
+  T *const a = tiles, *const b = tiles + warp_tile * half_pitch<T>;
+  const int inner = of_left ? s.right : s.left;
+  const bool g_aligned = s.right % 4 == 0 && begin_aligned(g),
+             other_aligned = (of_left ? s.right : s.rank) % 4 == 0 && begin_aligned(other);
+  for (int k0 = 0; k0 < inner; k0 += warp_tile) {
+    const int depth = (min(warp_tile, inner - k0) + 15) / 16 * 16;
+    const auto load_sums = [&](auto is_first, int part) {
+      const bool is_rest =
+          of_left
+              ? load_part<T, is_first()>(g + m0 * s.right + k0, s.right, s.left - m0, s.right - k0, g_aligned, part, a)
+              : load_part<T, is_first()>(g + k0 * s.right + n0, s.right, s.left - k0, s.right - n0, g_aligned, part, b);
+      return __ballot_sync(full_warp, is_rest) != 0;
+    };
+    const auto multiply_tiles = [&] {
+      __syncwarp();
+      if (of_left)
+        multiply<true>(sum, a, half_pitch<T>, b, half_pitch<T>, depth);
+      else
+        multiply_turned(sum, a, half_pitch<T>, b, half_pitch<T>, depth);
+      __syncwarp();
+    };
+    if (of_left)
+      load_part<T, true>(other + n0 * s.right + k0, s.right, s.rank - n0, s.right - k0, other_aligned, 0, b);
+    else
+      load_part<T, true>(other + k0 * s.rank + m0, s.rank, s.left - k0, s.rank - m0, other_aligned, 0, a);
+    bool is_rest = load_sums(std::true_type(), 0);  // no rest: a row of dy that no other was added to
+    multiply_tiles();
+#pragma unroll 1
+    for (int part = 1; is_rest && part < bf16_parts; ++part) {  // the rest of what is not finite is never 0
+      is_rest = load_sums(std::false_type(), part);
+      multiply_tiles();
+    }
+  }
+}
+
+// Adds a warp's tile to a row's entries, or writes it.
+template <class T>
+__device__ void write_tile(const Shape& s, const WarpTile& tile, int m0, int n0, bool accumulate, T* row) {
+  const bool pairs = s.right % 2 == 0 && reinterpret_cast<std::uintptr_t>(row) % 4 == 0;
+  tile.for_pairs([&](int y, int x, float p, float q) {
+    const int m = m0 + y, n = n0 + x;
+    if (m >= s.left || n >= s.right) return;
+    T* const to = row + static_cast<std::int64_t>(m) * s.right + n;
+    float value[2] = {p, q};
+    if (pairs) {
+      float before[2] = {};
+      if (accumulate) load_floats<2>(to, before);
+      for (int j = 0; j < 2; ++j) value[j] += before[j];
+      store_floats<2>(value, to);
+      return;
+    }
+    for (int j = 0; j < 2 && n + j < s.right; ++j)
+      to[j] = to_element<T>(accumulate ? to_float(to[j]) + value[j] : value[j]);
+  });
+}
+
+// Bags of one id in bf16: like look_up_runs, with a warp per id and the products on the tensor cores.
+template <class T>
+__global__ void __launch_bounds__(ids_of_block* warp_size)
+    look_up_tiles(const Shape s, int count, const std::int32_t* keys, const std::int32_t* order, const T* left,
+                  const T* right, T* y, bool accumulate) {
+  alignas(16) __shared__ T tiles[ids_of_block][2][warp_tile * half_pitch<T>];
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, first_id = static_cast<int>(blockIdx.x) * ids_of_block,
+            end = min(count, first_id + ids_of_block), i = first_id + warp;
+  if (i >= end || (warp > 0 && keys[i - 1] == keys[i])) return;
+  const int id = keys[i];
+  const bool is_inside = id < s.rows;
+  const T* const a1 = left + static_cast<std::int64_t>(is_inside ? id / s.right_rows : 0) * s.left * s.rank;
+  const T* const a2 = right + static_cast<std::int64_t>(is_inside ? id % s.right_rows : 0) * s.rank * s.right;
+  const bool a1_aligned = s.rank % 4 == 0 && begin_aligned(left), a2_aligned = s.right % 4 == 0 && begin_aligned(right);
+  T *const a = tiles[warp][0], *const b = tiles[warp][1];
+  for (int m0 = 0; m0 < s.left; m0 += warp_tile)
+    for (int n0 = 0; n0 < s.right; n0 += warp_tile) {
+      WarpTile sum;
+      sum.clear();
+      for (int k0 = 0; k0 < s.rank; k0 += warp_tile) {
+        load_part<T, true>(a1 + m0 * s.rank + k0, s.rank, s.left - m0, s.rank - k0, a1_aligned, 0, a);
+        load_part<T, true>(a2 + k0 * s.right + n0, s.right, s.rank - k0, s.right - n0, a2_aligned, 0, b);
+        __syncwarp();
+        multiply<false>(sum, a, half_pitch<T>, b, half_pitch<T>, (min(warp_tile, s.rank - k0) + 15) / 16 * 16);
+        __syncwarp();
+      }
+      if (!is_inside)
+        for (auto& rows : sum.c)
+          for (auto& block : rows)
+            for (float& x : block) x = NAN;
+      for (int k = i; k < end && keys[k] == id; ++k) write_tile(s, sum, m0, n0, accumulate, y + order[k] * s.columns);
+    }
+}
 
 // Each block computes one tile of dA1[p] += sum over the runs of p of dE A2[q]^T, or of dA2[q] += sum over the runs of
-// q of A1[p]^T dE. The runs are processed in the order of their ids.
+// q of A1[p]^T dE. The runs go to the warps in turn, in the order of their ids; the warps' sums are added in order.
 template <class T, bool of_left>
-__global__ void half_gradient(const Shape s, int count, const std::int32_t* keys, const std::int32_t* right_keys,
-                              const std::int32_t* right_order, const float* sums, const T* other, float* gradient) {
-  __shared__ Tile tile;
-  __shared__ int heads[tile_threads], votes_of_warp[2];
-  const int rows = of_left ? s.left : s.rank, columns = of_left ? s.rank : s.right, inner = of_left ? s.right : s.left;
-  const int across = (columns + side - 1) / side, m0 = static_cast<int>(blockIdx.y) / across * side,
-            n0 = static_cast<int>(blockIdx.y) % across * side;
-  const int row = static_cast<int>(blockIdx.x), t = static_cast<int>(threadIdx.x), x = t % 8 * 4, y = t / 8 * 4;
+__global__ void __launch_bounds__(half_threads<T>)
+    half_gradient(const Shape s, int count, const std::int32_t* keys, const std::int32_t* right_keys,
+                  const std::int32_t* right_order, const float* sums, const T* other, float* gradient) {
+  constexpr int warps = half_warps<T>, threads = warps * warp_size;
+  alignas(16) __shared__ unsigned char shared[sizeof(T) * warps * 2 * warp_tile * half_pitch<T>];
+  __shared__ int heads[threads], ids[threads], votes_of_warp[warps];
+  const int rows = of_left ? s.left : s.rank, columns = of_left ? s.rank : s.right;
+  const int across = (columns + warp_tile - 1) / warp_tile, m0 = static_cast<int>(blockIdx.y) / across * warp_tile,
+            n0 = static_cast<int>(blockIdx.y) % across * warp_tile;
+  const int row = static_cast<int>(blockIdx.x), t = static_cast<int>(threadIdx.x), lane = t % warp_size,
+            warp = t / warp_size;
   const std::int64_t low = of_left ? static_cast<std::int64_t>(row) * s.right_rows : row,
                      high = low + (of_left ? s.right_rows : 1);
   const int first = keys_below(of_left ? keys : right_keys, count, low),
             last = keys_below(of_left ? keys : right_keys, count, high);
-  float sum[4][4] = {};
-  for (int window = first; window < last; window += tile_threads) {
-    // finds the first indices of the runs that begin among the next 64
+  if (first == last) return;
+  T* const tiles = reinterpret_cast<T*>(shared) + warp * 2 * warp_tile * half_pitch<T>;
+  WarpTile sum;
+  sum.clear();
+  for (int window = first; window < last; window += threads) {
+    // finds the first indices of the runs that begin among the next ones
     const int at = window + t;
     const bool head = at < last && (!of_left || at == 0 || keys[at - 1] != keys[at]);
     const unsigned votes = __ballot_sync(full_warp, head);
-    if (t % warp_size == 0) votes_of_warp[t / warp_size] = __popc(votes);
+    if (lane == 0) votes_of_warp[warp] = __popc(votes);
     __syncthreads();
-    const int found = votes_of_warp[0] + votes_of_warp[1];
-    if (head)
-      heads[(t < warp_size ? 0 : votes_of_warp[0]) + __popc(votes & ((1u << (t % warp_size)) - 1))] =
-          of_left ? at : right_order[at];
+    int found = 0, before = __popc(votes & ((1u << lane) - 1));
+    for (int w = 0; w < warps; ++w) {
+      if (w < warp) before += votes_of_warp[w];
+      found += votes_of_warp[w];
+    }
+    if (head) {
+      heads[before] = of_left ? at : right_order[at];
+      ids[before] = keys[heads[before]];
+    }
     __syncthreads();
-    for (int h = 0; h < found; ++h) {
-      const int index = heads[h], id = keys[index];
-      const float* const g = sums + index * s.columns;
-      const T* const o = other + (of_left ? static_cast<std::int64_t>(id % s.right_rows) * s.rank * s.right
-                                          : static_cast<std::int64_t>(id / s.right_rows) * s.left * s.rank);
-      for (int k0 = 0; k0 < inner; k0 += side) {
-        const int depth = min(side, inner - k0);
-        for (int e = t; e < side * side; e += tile_threads) {
-          const int fast = e % side, slow = e / side;
-          if (of_left) {  // dE [row, inner], A2 [column, inner]: both are read along the inner index
-            tile.a[fast][slow] = m0 + slow < rows && fast < depth ? g[(m0 + slow) * s.right + k0 + fast] : 0.0f;
-            tile.b[fast][slow] =
-                n0 + slow < columns && fast < depth ? to_float(o[(n0 + slow) * s.right + k0 + fast]) : 0.0f;
-          } else {  // A1 [inner, row], dE [inner, column]
-            tile.a[slow][fast] =
-                slow < depth && m0 + fast < rows ? to_float(o[(k0 + slow) * s.rank + m0 + fast]) : 0.0f;
-            tile.b[slow][fast] = slow < depth && n0 + fast < columns ? g[(k0 + slow) * s.right + n0 + fast] : 0.0f;
-          }
-        }
-        __syncthreads();
-        for (int l = 0; l < depth; ++l) {
-          float a[4], b[4];
-          load_floats<4>(&tile.a[l][y], a);
-          load_floats<4>(&tile.b[l][x], b);
-#pragma unroll
-          for (int i = 0; i < 4; ++i)
-#pragma unroll
-            for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
-        }
-        __syncthreads();
-      }
+    for (int h = warp; h < found; h += warps) {
+      const T* const own = other + (of_left ? static_cast<std::int64_t>(ids[h] % s.right_rows) * s.rank * s.right
+                                            : static_cast<std::int64_t>(ids[h] / s.right_rows) * s.left * s.rank);
+      add_run<T, of_left>(s, sums + heads[h] * s.columns, own, m0, n0, tiles, sum);
     }
     __syncthreads();  // other threads may still read the heads of this window
   }
-  for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 4; ++j)
-      if (m0 + y + i < rows && n0 + x + j < columns && first < last)
-        gradient[(static_cast<std::int64_t>(row) * rows + m0 + y + i) * columns + n0 + x + j] += sum[i][j];
+  float* const parts = reinterpret_cast<float*>(shared);  // [warps, 32, 32]
+  sum.for_pairs([&](int y, int x, float p, float q) {
+    float* const to = parts + (warp * warp_tile + y) * warp_tile + x;
+    to[0] = p, to[1] = q;
+  });
+  __syncthreads();
+  for (int i = t; i < warp_tile * warp_tile; i += threads) {
+    const int m = m0 + i / warp_tile, n = n0 + i % warp_tile;
+    float total = 0;
+    for (int w = 0; w < warps; ++w) total += parts[w * warp_tile * warp_tile + i];
+    if (m < rows && n < columns) gradient[(static_cast<std::int64_t>(row) * rows + m) * columns + n] += total;
+  }
 }
 
 struct BackwardMemory : SortedIds {
@@ -221,26 +346,31 @@ Status forward(const Context& context, const TtmForward& a, const Shape& s) {
   const SortedIds memory(a.bags.ids, parts);
   const Status status = sort_keys(context, a.bags.ids, KeyOfId(a.bags, s.rows), memory.sort, memory.keys, memory.order);
   if (status != Status::ok) return status;
-  const unsigned across =
-      static_cast<unsigned>(blocks_for(std::int64_t{items_of_row(s)} * ids_of_block, std::int64_t{row_threads} * 8));
-  const Launch where{{static_cast<unsigned>(blocks_for(a.bags.ids, ids_of_block)), across < 64 ? across : 64},
-                     row_threads};
-  return launch(context, where, look_up_runs<T, wide>, s, static_cast<int>(a.bags.ids), memory.keys, memory.order, left,
-                right, y, a.accumulate);
+  const auto blocks = static_cast<unsigned>(blocks_for(a.bags.ids, ids_of_block));
+  const int count = static_cast<int>(a.bags.ids);
+  if constexpr (sizeof(T) == 2) {
+    return launch(context, {blocks, ids_of_block * warp_size}, look_up_tiles<T>, s, count, memory.keys, memory.order,
+                  left, right, y, a.accumulate);
+  } else {
+    const unsigned across =
+        static_cast<unsigned>(blocks_for(std::int64_t{items_of_row(s)} * ids_of_block, std::int64_t{row_threads} * 8));
+    return launch(context, {{blocks, across < 64 ? across : 64}, row_threads}, look_up_runs<T, wide>, s, count,
+                  memory.keys, memory.order, left, right, y, a.accumulate);
+  }
 }
 
 template <class T>
 Status half_gradients(const Context& context, const TtmBackward& a, const Shape& s, const BackwardMemory& memory) {
   const auto tiles = [](int rows, int columns) {
-    return static_cast<unsigned>(blocks_for(rows, side) * blocks_for(columns, side));
+    return static_cast<unsigned>(blocks_for(rows, warp_tile) * blocks_for(columns, warp_tile));
   };
   const int count = static_cast<int>(a.bags.ids);
   const TtmTable& t = *a.table;
-  const Status status = launch(context, {{static_cast<unsigned>(left_rows(t)), tiles(s.left, s.rank)}, tile_threads},
+  const Status status = launch(context, {{static_cast<unsigned>(left_rows(t)), tiles(s.left, s.rank)}, half_threads<T>},
                                half_gradient<T, true>, s, count, memory.keys, memory.right_keys, memory.right_order,
                                memory.sums, static_cast<const T*>(t.right), static_cast<float*>(a.d_left));
   if (status != Status::ok) return status;
-  return launch(context, {{static_cast<unsigned>(s.right_rows), tiles(s.rank, s.right)}, tile_threads},
+  return launch(context, {{static_cast<unsigned>(s.right_rows), tiles(s.rank, s.right)}, half_threads<T>},
                 half_gradient<T, false>, s, count, memory.keys, memory.right_keys, memory.right_order, memory.sums,
                 static_cast<const T*>(t.left), static_cast<float*>(a.d_right));
 }

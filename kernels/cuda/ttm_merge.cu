@@ -9,25 +9,29 @@ namespace {
 // Maps (open bond, m_1, n_1, m_2, n_2, ..., last bond) to (rows, columns, rank) for the left factor and to (rows,
 // rank, columns) for the right one. One of the two bonds has size 1 in each.
 struct TtmPlace {
-  int count = 0, open_rank = 1, last_rank = 1, columns = 1;
-  int m[max_cores] = {}, n[max_cores] = {};
+  int count = 0, open_rank = 1, columns = 1;
+  Divisor last_rank, m[max_cores], n[max_cores];
 
-  COMERA_DEVICE std::int64_t operator()(int at) const {
-    const int last = at % last_rank;
-    int index = at / last_rank, row = 0, column = 0, row_stride = 1, column_stride = 1;
+  using Spot = std::int64_t;
+  COMERA_DEVICE Spot index(Spot at) const { return at; }
+  COMERA_DEVICE Spot split(int at) const {
+    const int last = last_rank.split(at);
+    int row = 0, column = 0, row_stride = 1, column_stride = 1;
+#pragma unroll 1
     for (int k = count - 1; k >= 0; --k) {
-      column += column_stride * (index % n[k]);
-      index /= n[k], column_stride *= n[k];
-      row += row_stride * (index % m[k]);
-      index /= m[k], row_stride *= m[k];
+      column += column_stride * n[k].split(at);
+      column_stride *= n[k].value();
+      row += row_stride * m[k].split(at);
+      row_stride *= m[k].value();
     }
-    return ((static_cast<std::int64_t>(row) * open_rank + index) * columns + column) * last_rank + last;
+    return ((static_cast<std::int64_t>(row) * open_rank + at) * columns + column) * last_rank.value() + last;
   }
 };
 
 Factor<TtmPlace> factor_of(const TtmTable& t, int first, int last) {
   Factor<TtmPlace> h;
   h.count = last - first, h.threshold = t.threshold;
+  h.least_slice = 64, h.rows_of_core_tile = 128;  // smaller than for many matrices: a table has two factors
   for (int i = 0; i <= h.count; ++i) h.rank[i] = t.ranks[first + i];
   for (int i = 0; i < h.count; ++i) {
     const int k = first + i;
@@ -35,10 +39,11 @@ Factor<TtmPlace> factor_of(const TtmTable& t, int first, int last) {
     h.d_core[i] = static_cast<float*>(t.d_cores[k]);
     h.diagonal[i] = k + 1 < t.d ? static_cast<const float*>(t.diagonals[k]) : nullptr;
     h.d_diagonal[i] = h.diagonal[i] ? static_cast<float*>(t.d_diagonals[k]) : nullptr;
-    h.place.m[i] = static_cast<int>(t.row_modes[k]), h.place.n[i] = static_cast<int>(t.column_modes[k]);
+    h.place.m[i] = Divisor(static_cast<int>(t.row_modes[k])),
+    h.place.n[i] = Divisor(static_cast<int>(t.column_modes[k]));
   }
   h.place.count = h.count, h.place.open_rank = static_cast<int>(h.rank[0]),
-  h.place.last_rank = static_cast<int>(h.rank[h.count]);
+  h.place.last_rank = Divisor(static_cast<int>(h.rank[h.count]));
   h.place.columns = static_cast<int>(product_of(t.column_modes, first, last));
   return h;
 }

@@ -387,6 +387,7 @@ TEST_CASE("attention in bf16, every backend: lengths around a tile, with and wit
 
 TEST_CASE("attention in bf16, every backend: head sizes, with padding between the compiled ones") {
   for (const std::int64_t head_size : {8, 16, 32, 40, 96, 128}) check({1, 33, 70, 2, 1, head_size, Range::causal, 0.1});
+  for (const std::int64_t head_size : {8, 32, 40}) check({1, 33, 70, 2, 2, head_size, Range::causal, 0.1});
   check({1, 65, 200, 2, 2, 128, Range::scattered, 0.1});
 }
 
@@ -397,6 +398,7 @@ TEST_CASE("attention in bf16, every backend: one query, grouped heads") {
 
 TEST_CASE("attention in bf16, every backend: rows apart, and shapes without tensor cores") {
   check({2, 20, 37, 2, 1, 64, Range::scattered, 0.1, 8});
+  check({2, 40, 37, 2, 2, 64, Range::scattered, 0.1, 8});
   check({2, 20, 37, 2, 1, 64, Range::scattered, 0.1, 3, false});
   check({1, 20, 37, 2, 1, 20, Range::all, 0.1, 0, false});
   check({1, 9, 20, 1, 1, 136, Range::all, 0, 0, false});

@@ -186,6 +186,7 @@ void add_tables(std::vector<Case>& cases) {
   cases.push_back(ttm({{4, 1, 6}, {1, 4, 1}, {1, 1, 1, 1}, 2}, bags));
   cases.push_back(ttm({m, n, {1, 2, 0, 2, 1}, 2}, singles));
   cases.push_back(ttm({{5, 4, 5, 3}, {4, 4, 4, 3}, {1, 16, 16, 12, 1}, 2}, random_ids(200, 299)));
+  cases.push_back(ttm({{3, 4}, {33, 35}, {1, 34, 1}, 1}, {{5, 0, 11, 5, 7}, {}}));  // wider than a warp's tile
   cases.push_back(ttm({m, n, ranks, 2}, {{}, {0, 0}}));
 }
 

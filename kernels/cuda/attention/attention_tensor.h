@@ -36,15 +36,16 @@ struct TensorPlace {
 
 // Starts the copy of rows first .. first + count of one head to shared memory. Writes zeros beyond `rows` and beyond
 // head_size, a multiple of 8.
-template <int D, int count>
+template <int D, int count, int threads = tensor_threads>
 __device__ void fetch_rows(Bf16* to, const Bf16* from, std::int64_t ld, std::int64_t first, std::int64_t rows,
                            int head_size) {
-  constexpr int across = D / 8, step = tensor_threads / across;
+  constexpr int across = D / 8, step = threads / across;
   const int row = static_cast<int>(threadIdx.x) / across, column = static_cast<int>(threadIdx.x) % across * 8;
   const Bf16* const at = from + (first + row) * ld + column;
   to += row * tensor_pitch(D) + column;
 #pragma unroll
   for (int i = 0; i < count; i += step) {
+    if (count % step != 0 && row + i >= count) break;
     const bool valid = first + row + i < rows && column < head_size;
     copy_async(to + i * tensor_pitch(D), valid ? at + i * ld : from, valid);
   }
@@ -78,8 +79,8 @@ __device__ void for_keys(const Args& a, const TensorPlace& at, Bf16* tiles, cons
 }
 
 // sums += the warp's 16 rows times a tile's columns; each row and column has D elements.
-template <int D>
-__device__ void add_dots(float (&sums)[column_blocks][4], const Bf16* rows, const Bf16* columns) {
+template <int D, int blocks>
+__device__ void add_dots(float (&sums)[blocks][4], const Bf16* rows, const Bf16* columns) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   rows += lane % 16 * tensor_pitch(D) + lane / 16 * 8;
   columns += (lane / 16 * 8 + lane % 8) * tensor_pitch(D) + lane / 8 % 2 * 8;
@@ -88,7 +89,7 @@ __device__ void add_dots(float (&sums)[column_blocks][4], const Bf16* rows, cons
     unsigned left[4];
     load_blocks(left, rows + k);
 #pragma unroll
-    for (int n = 0; n < column_blocks; n += 2) {
+    for (int n = 0; n < blocks; n += 2) {
       unsigned right[4];
       load_blocks(right, columns + 8 * n * tensor_pitch(D) + k);
       multiply_add(sums[n], left, right[0], right[1]);
@@ -98,12 +99,12 @@ __device__ void add_dots(float (&sums)[column_blocks][4], const Bf16* rows, cons
 }
 
 // sums += weights, rounded to bf16, times the tile's columns.
-template <int D>
-__device__ void add_weighted(float (&sums)[D / 8][4], const float (&weights)[column_blocks][4], const Bf16* columns) {
+template <int D, int blocks>
+__device__ void add_weighted(float (&sums)[D / 8][4], const float (&weights)[blocks][4], const Bf16* columns) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   columns += lane % 16 * tensor_pitch(D) + lane / 16 * 8;
 #pragma unroll
-  for (int j = 0; j < column_blocks; j += 2) {
+  for (int j = 0; j < blocks; j += 2) {
     const unsigned left[4] = {pair_of(weights[j][0], weights[j][1]), pair_of(weights[j][2], weights[j][3]),
                               pair_of(weights[j + 1][0], weights[j + 1][1]),
                               pair_of(weights[j + 1][2], weights[j + 1][3])};

@@ -1,7 +1,7 @@
 // Attention's backward on tensor cores: Dao 2023, arXiv 2307.08691, algorithm 2, in two passes, so that every sum has
-// one owner and a fixed order. The first pass has queries as rows and computes dQ and the row products dO . O for the
-// second pass. The second pass has keys as rows and computes dK and dV. Both recompute the probabilities from the
-// statistics that the forward stored.
+// one owner and a fixed order (attention_tensor_short.h: in one pass, for short sequences). The first pass has queries
+// as rows and computes dQ and the row products dO . O for the second pass. The second pass has keys as rows and
+// computes dK and dV. Both recompute the probabilities from the statistics that the forward stored.
 #pragma once
 
 #include "kernels/cuda/attention/attention_tensor.h"
@@ -119,6 +119,39 @@ __device__ inline KeyRange joined_queries(const AttentionShape& s, std::int64_t 
   return {-reduce_warp(-begin, Larger{}), reduce_warp(end, Larger{})};
 }
 
+// One bit for each of the warp's keys, for the lane's query.
+__device__ inline unsigned kept_of_keys(const DropoutRule& rule, std::int64_t sample, std::int64_t query,
+                                        std::int64_t head, int first_key) {
+  unsigned kept = 0;
+#pragma unroll 1  // keeps the registers of one draw only
+  for (int i = 0; i < 2; ++i) kept |= kept_keys(renewed(rule), sample, query, head, first_key + 8 * i) << (8 * i);
+  return kept;
+}
+
+// Scores of the warp's keys become probabilities times the dropout factors, without `keep`, and the gradients of
+// probabilities become those of scores. Queries from first_query of the tile on.
+template <int blocks>
+__device__ void weigh_keys(float (&score)[blocks][4], float (&dp)[blocks][4], const QueryFacts* queries, unsigned kept,
+                           int first_query, int first_key, float scale, float keep) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+#pragma unroll
+  for (int n = 0; n < blocks; ++n)
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int column = first_query + 8 * n + lane % 4 * 2 + j;
+      const QueryFacts query = queries[column];
+      const unsigned bits = __shfl_sync(full_warp, kept, column) >> (lane / 4);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float &weight = score[n][2 * half + j], &ds = dp[n][2 * half + j];
+        const bool is_kept = bits >> (8 * half) & 1u;
+        const float p = query.has(first_key + lane / 4 + 8 * half) ? query.weight(weight, scale) : 0.0f;
+        weight = is_kept ? p : 0.0f;
+        ds = p * ((is_kept ? ds * keep : 0.0f) - query.delta);
+      }
+    }
+}
+
 // Rows are keys, columns are queries. blockIdx.y is a key head; the sums of its query heads are added in order.
 template <int D>
 __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 3 : 2)
@@ -165,30 +198,10 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 3 : 2)
     float score[column_blocks][4] = {}, dp[column_blocks][4] = {};
     add_dots<D>(score, at.of_warp<D>(k), tiles + 2 * place * tile);
     add_dots<D>(dp, at.of_warp<D>(v), tiles + (2 * place + 1) * tile);
-    unsigned kept = ~0u;  // one bit per key of the warp, for the lane's query
-    if (rule.threshold) {
-      const std::int64_t head = at.head * group + c / tiles_of_head,
-                         query = begin + c % tiles_of_head * tensor_columns + at.lane;
-      kept = 0;
-#pragma unroll 1  // keeps the registers of one draw only
-      for (int i = 0; i < 2; ++i) kept |= kept_keys(renewed(rule), sample, query, head, first_key + 8 * i) << (8 * i);
-    }
-#pragma unroll
-    for (int n = 0; n < column_blocks; ++n)
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const int column = 8 * n + at.lane % 4 * 2 + j;
-        const QueryFacts query = queries[column];
-        const unsigned bits = __shfl_sync(full_warp, kept, column) >> (at.lane / 4);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          float &weight = score[n][2 * half + j], &ds = dp[n][2 * half + j];
-          const bool is_kept = bits >> (8 * half) & 1u;
-          const float p = query.has(first_key + at.lane / 4 + 8 * half) ? query.weight(weight, scale) : 0.0f;
-          weight = is_kept ? p : 0.0f;
-          ds = p * ((is_kept ? ds * keep : 0.0f) - query.delta);
-        }
-      }
+    const std::int64_t head = at.head * group + c / tiles_of_head,
+                       query = begin + c % tiles_of_head * tensor_columns + at.lane;
+    const unsigned kept = rule.threshold ? kept_of_keys(rule, sample, query, head, first_key) : ~0u;
+    weigh_keys(score, dp, queries, kept, 0, first_key, scale, keep);
     add_weighted<D>(dv, score, tiles + (2 * place + 1) * tile);
     add_weighted<D>(dk, dp, tiles + 2 * place * tile);
   });

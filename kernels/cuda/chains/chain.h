@@ -2,19 +2,20 @@
 // partial products P_i are matrices [lead s_1 .. s_i, r_i] whose last index is the next bond. So every step of every
 // factor is one small product:
 //   P_{i+1} = P_i G~_i,   dP_i = dP_{i+1} G~_i^T,   dG~_i = P_i^T dP_{i+1}.
-// Independent steps of all factors share one launch. Partial products stay in the L2 cache. The cost is the number of
-// launches and the latency of one tile; therefore tiles are 32 x 32 and long sums are split into slices.
+// Independent steps of all factors share one launch. Partial products stay in the L2 cache. Sums are short
+// (a rank), so the cost is that of loading tiles and of finding places of results: indices are divided by
+// multiplication (divisor.h), tiles are as large as a block's registers allow, and long sums are split into slices.
 #pragma once
 
 #include "kernels/chain.h"
 #include "kernels/cuda/common/batch.h"
-#include "kernels/cuda/common/element.h"
+#include "kernels/cuda/common/divisor.h"
+#include "kernels/cuda/common/vector.h"
 
 namespace comera::kernels::cuda {
 
-constexpr int chain_tile = 32;
+constexpr int chain_inner = 32;  // inner indices of a tile at a time
 constexpr unsigned chain_threads = 256;
-constexpr int rows_of_core_tile = 512;  // rows of a core's gradient per block
 
 COMERA_DEVICE float masked(float value, double threshold) {
   return static_cast<double>(value) > threshold ? value : 0.0f;
@@ -22,82 +23,189 @@ COMERA_DEVICE float masked(float value, double threshold) {
 
 // A stored matrix with contiguous rows of `columns` elements. It is plain, or a sum of slices, or a left or right
 // factor whose elements are at place(index). Columns are multiplied by the masked diagonal of length `period`.
+//
+// A Place splits an index into places that can be added: index(split(row * columns) + split(column)) is the place of an
+// element, so that a tile's rows and columns are each split once.
 template <class Place>
 struct Operand {
   const float* data = nullptr;
   const float* diagonal = nullptr;
-  std::int64_t stride = 0;
-  int columns = 0, period = 1, slices = 1;
+  int columns = 0, stride = 0;  // stride: elements of a slice
+  Divisor period;
+  std::int16_t slices = 1;
   bool placed = false;
 
-  COMERA_DEVICE float value(int row, int column, const Place& place, double threshold) const {
-    const int at = row * columns + column;
-    float sum = data[placed ? place(at) : at];
-    for (int s = 1; s < slices; ++s) sum += data[s * stride + at];
-    return diagonal ? sum * masked(diagonal[column % period], threshold) : sum;
+  // Without the diagonal.
+  COMERA_DEVICE float stored(int at, const Place& place) const {
+    if (placed) return data[place.index(place.split(at))];
+    float sum = data[at];
+#pragma unroll 4
+    for (int s = 1; s < slices; ++s) sum += data[static_cast<std::int64_t>(s) * stride + at];
+    return sum;
+  }
+  COMERA_DEVICE float factor(int column, double threshold) const {
+    return diagonal ? masked(diagonal[period.remainder(column)], threshold) : 1.0f;
   }
 };
+
+// Tiles of a product: 4096 elements, fewer columns or rows for matrices with few. A deep tile has 1024 elements, and
+// four groups of threads that share the inner indices.
+enum class ChainTile : std::uint8_t { square, tall, flat, deep };
+constexpr int groups_of(ChainTile tile) { return tile == ChainTile::deep ? 4 : 1; }
+constexpr int rows_of(ChainTile tile) { return tile == ChainTile::tall ? 128 : tile == ChainTile::square ? 64 : 32; }
+constexpr int columns_of(ChainTile tile) { return 4096 / groups_of(tile) / rows_of(tile); }
+constexpr ChainTile tile_for(int rows, int columns, int inner) {
+  if (rows <= 32 && columns <= 32 && inner > chain_inner) return ChainTile::deep;
+  return columns <= 32 ? ChainTile::tall : rows <= 32 ? ChainTile::flat : ChainTile::square;
+}
 
 // c = a b, or one slice of it over the inner index. If c is null, the result goes to `factor`.
 template <class Place>
 struct SmallProduct {
   Operand<Place> a, b;  // [m, k] or, transposed, [k, m]; [k, n] or [n, k]
   bool transpose_a = false, transpose_b = false;
-  int m = 0, n = 0, k = 0, inner = 0, slices = 1;  // inner: length of one slice
-  float* c = nullptr;                              // [slices, m, n]
+  ChainTile tile = ChainTile::square;
+  int m = 0, n = 0, k = 0, inner = 0;  // inner: length of one slice
+  Divisor tiles, across;               // tiles of c, and of a row of tiles
+  float* c = nullptr;                  // [slices, m, n]
   void* factor = nullptr;
   Place place;
   double threshold = 0;
   unsigned blocks = 0, first_block = 0;
 };
 
-constexpr int tiles_of_chain(int size) { return (size + chain_tile - 1) / chain_tile; }
-
-// Loads a tile at (row, column) in the stored orientation, with zeros outside. Neighbouring threads read neighbouring
-// elements.
-template <class Place>
-__device__ void load_tile(const Operand<Place>& from, int row, int column, int rows, int columns, const Place& place,
-                          double threshold, float (&to)[chain_tile][chain_tile + 1]) {
-  const int x = threadIdx.x % chain_tile;
-  for (int y = threadIdx.x / chain_tile; y < chain_tile; y += chain_threads / chain_tile)
-    to[y][x] = row + y < rows && column + x < columns ? from.value(row + y, column + x, place, threshold) : 0.0f;
+// Loads inner indices [k0, k0 + 32) of `width` rows or columns of a product as to[inner][width + 4], with zeros
+// outside. by_inner: the stored matrix is [inner, across], else [across, inner]. A thread stays in one stored column.
+// A warp reads whole sectors of 32 bytes and writes without bank conflicts. stored(at): an element of the matrix.
+template <int width, int unrolled, class Place, class Stored>
+__device__ void load_elements(const Operand<Place>& from, bool by_inner, int first, int end, int k0, int last,
+                              double threshold, float* to, const Stored& stored) {
+  constexpr int pitch = width + 4, threads = static_cast<int>(chain_threads), warps = threads / warp_size;
+  const int t = static_cast<int>(threadIdx.x), lane = t % warp_size, warp = t / warp_size;
+  if (by_inner) {
+    const int x = t % width, column = first + x;
+    const float factor = column < end ? from.factor(column, threshold) : 0.0f;
+#pragma unroll(unrolled)
+    for (int l = t / width; l < chain_inner; l += threads / width) {
+      const bool inside = column < end && k0 + l < last;
+      to[l * pitch + x] = inside ? factor * stored((k0 + l) * from.columns + column) : 0.0f;
+    }
+  } else {
+    const int l = lane % 8 + warp % 4 * 8, column = k0 + l;
+    const float factor = column < last ? from.factor(column, threshold) : 0.0f;
+#pragma unroll(unrolled)
+    for (int x = lane / 8 + warp / 4 * 4; x < width; x += warps) {
+      const bool inside = column < last && first + x < end;
+      to[l * pitch + x] = inside ? factor * stored((first + x) * from.columns + column) : 0.0f;
+    }
+  }
 }
 
-// A thread computes rows 2y, 2y + 1 and columns x, x + 16 of the tile.
-template <class T, class Place, int capacity>
-__global__ void small_products(const Batch<SmallProduct<Place>, capacity> __grid_constant__ batch) {
-  __shared__ float as[chain_tile][chain_tile + 1], bs[chain_tile][chain_tile + 1];
-  const SmallProduct<Place>& g = batch.item[item_of_block(batch)];
-  const int tile = static_cast<int>(blockIdx.x - g.first_block), across = tiles_of_chain(g.n),
-            tiles = across * tiles_of_chain(g.m);
-  const int slice = tile / tiles, m0 = tile % tiles / across * chain_tile, n0 = tile % tiles % across * chain_tile;
-  const int x = threadIdx.x % 16, y = threadIdx.x / 16 * 2, last = min(g.k, (slice + 1) * g.inner);
-  float sum[2][2] = {};
-  for (int k0 = slice * g.inner; k0 < last; k0 += chain_tile) {
-    g.transpose_a ? load_tile(g.a, k0, m0, last, g.m, g.place, g.threshold, as)
-                  : load_tile(g.a, m0, k0, g.m, last, g.place, g.threshold, as);
-    g.transpose_b ? load_tile(g.b, n0, k0, g.n, last, g.place, g.threshold, bs)
-                  : load_tile(g.b, k0, n0, last, g.n, g.place, g.threshold, bs);
+// is_plain: the caller knows that the matrix is.
+template <int width, bool is_plain, class Place>
+__device__ void load_tile(const Operand<Place>& from, bool by_inner, int first, int end, int k0, int last,
+                          const Place& place, double threshold, float* to) {
+  if (is_plain || (!from.placed && from.slices == 1))
+    return load_elements<width, 8>(from, by_inner, first, end, k0, last, threshold, to,
+                                   [&](int at) { return from.data[at]; });
+  load_elements<width, 1>(from, by_inner, first, end, k0, last, threshold, to,
+                          [&](int at) { return from.stored(at, place); });
+}
+
+// Writes rows m .. m + 3 and columns n, n + step, ... of the product.
+template <int step, class T, class Place>
+__device__ void write_tile(const SmallProduct<Place>& g, int slice, int m, int n, const float (&sum)[4][4]) {
+  if (g.c) {
+    float* const to = g.c + static_cast<std::int64_t>(slice) * g.m * g.n + m * g.n + n;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        if (m + i < g.m && n + j * step < g.n) to[i * g.n + j * step] = sum[i][j];
+    return;
+  }
+  const Place& place = g.place;
+  T* const factor = static_cast<T*>(g.factor);
+  typename Place::Spot column[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) column[j] = place.split(n + j * step);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const auto row = place.split((m + i) * g.n);
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      if (m + i < g.m && n + j * step < g.n) factor[place.index(row + column[j])] = to_element<T>(sum[i][j]);
+  }
+}
+
+// The sum of the groups' tiles, in order, in the first group.
+__device__ inline void add_groups_of_threads(float (&sum)[4][4], int group, int groups, int threads, float* shared) {
+  const int t = static_cast<int>(threadIdx.x) % threads;
+  for (int from = 1; from < groups; ++from) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+      if (group == from) shared[i * threads + t] = sum[i / 4][i % 4];
     __syncthreads();
-    for (int l = 0; l < chain_tile; ++l) {
-      float a[2], b[2];
-      for (int i = 0; i < 2; ++i) a[i] = g.transpose_a ? as[l][y + i] : as[y + i][l];
-      for (int j = 0; j < 2; ++j) b[j] = g.transpose_b ? bs[x + 16 * j][l] : bs[l][x + 16 * j];
-      for (int i = 0; i < 2; ++i)
-        for (int j = 0; j < 2; ++j) sum[i][j] += a[i] * b[j];
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+      if (group == 0) sum[i / 4][i % 4] += shared[i * threads + t];
+    __syncthreads();
+  }
+}
+
+// A thread computes rows 4y .. 4y + 3 and every (columns / 4)-th column from x on, for the inner indices of its group.
+template <ChainTile shape, bool is_plain, class T, class Place>
+__device__ void multiply_tile(const SmallProduct<Place>& g, int slice, int m0, int n0, float* shared) {
+  constexpr int rows = rows_of(shape), columns = columns_of(shape), wide = columns / 4, groups = groups_of(shape),
+                threads = static_cast<int>(chain_threads) / groups, size = chain_inner * (rows + columns + 8);
+  const int group = static_cast<int>(threadIdx.x) / threads, t = static_cast<int>(threadIdx.x) % threads, x = t % wide,
+            y = t / wide * 4, last = min(g.k, (slice + 1) * g.inner);
+  float *const as = shared + group * size, *const bs = as + chain_inner * (rows + 4);
+  float sum[4][4] = {};
+  for (int k0 = slice * g.inner; k0 < last; k0 += groups * chain_inner) {
+#pragma unroll 1
+    for (int part = 0; part < groups; ++part) {
+      float* const to = shared + part * size;
+      const int k = k0 + part * chain_inner;
+      load_tile<rows, is_plain>(g.a, g.transpose_a, m0, g.m, k, last, g.place, g.threshold, to);
+      load_tile<columns, is_plain>(g.b, !g.transpose_b, n0, g.n, k, last, g.place, g.threshold,
+                                   to + chain_inner * (rows + 4));
+    }
+    __syncthreads();
+#pragma unroll 8
+    for (int l = 0; l < chain_inner; ++l) {
+      float a[4], b[4];
+      load_floats<4>(as + l * (rows + 4) + y, a);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) b[j] = bs[l * (columns + 4) + x + j * wide];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
     }
     __syncthreads();
   }
-  for (int i = 0; i < 2; ++i)
-    for (int j = 0; j < 2; ++j) {
-      const int row = m0 + y + i, column = n0 + x + 16 * j;
-      if (row >= g.m || column >= g.n) continue;
-      const int at = row * g.n + column;
-      if (g.c)
-        g.c[static_cast<std::int64_t>(slice) * g.m * g.n + at] = sum[i][j];
-      else
-        static_cast<T*>(g.factor)[g.place(at)] = to_element<T>(sum[i][j]);
-    }
+  if (groups > 1) add_groups_of_threads(sum, group, groups, threads, shared);
+  if (group == 0) write_tile<wide, T>(g, slice, m0 + y, n0 + x, sum);
+}
+
+// is_plain: the operands of all products are.
+template <class T, bool is_plain, class Place, int capacity>
+__global__ void __launch_bounds__(chain_threads, is_plain ? 3 : 2)
+    small_products(const Batch<SmallProduct<Place>, capacity> __grid_constant__ batch) {
+  alignas(16) __shared__ float shared[4 * chain_inner * (32 + 4 + 32 + 4)];  // of the deep tile; others take less
+  const SmallProduct<Place>& g = batch.item[item_of_block(batch)];
+  int slice = static_cast<int>(blockIdx.x - g.first_block), tile = g.tiles.split(slice);
+  const int column = g.across.split(tile);
+  const auto multiply = [&](auto shape) {
+    multiply_tile<shape(), is_plain, T>(g, slice, tile * rows_of(shape()), column * columns_of(shape()), shared);
+  };
+  switch (g.tile) {
+    case ChainTile::square: return multiply(std::integral_constant<ChainTile, ChainTile::square>());
+    case ChainTile::tall: return multiply(std::integral_constant<ChainTile, ChainTile::tall>());
+    case ChainTile::flat: return multiply(std::integral_constant<ChainTile, ChainTile::flat>());
+    case ChainTile::deep: return multiply(std::integral_constant<ChainTile, ChainTile::deep>());
+  }
 }
 
 // A left or right factor that consists of one core.
@@ -116,9 +224,9 @@ __global__ void copy_cores(const Batch<CoreCopy<Place>, capacity> __grid_constan
   const CoreCopy<Place>& c = batch.item[item_of_block(batch)];
   const unsigned at = (blockIdx.x - c.first_block) * chain_threads + threadIdx.x;
   if (at >= static_cast<unsigned>(c.count)) return;
-  const int row = static_cast<int>(at) / c.core.columns, column = static_cast<int>(at) % c.core.columns;
-  static_cast<T*>(c.factor)[c.place(static_cast<int>(at))] =
-      to_element<T>(c.core.value(row, column, c.place, c.threshold));
+  const int column = static_cast<int>(at) % c.core.columns;
+  static_cast<T*>(c.factor)[c.place.index(c.place.split(static_cast<int>(at)))] =
+      to_element<T>(c.core.data[at] * c.core.factor(column, c.threshold));
 }
 
 // Computes the gradients of a core and of its diagonal from the gradient of the masked core [rows, columns].
@@ -127,14 +235,14 @@ struct CoreGradient {
   Operand<Place> gradient;
   const float *core = nullptr, *diagonal = nullptr;
   float *d_core = nullptr, *d_diagonal = nullptr;
-  float* sums = nullptr;  // [tiles, columns], if the rows fill more than one tile
-  int rows = 0, columns = 0;
+  float* sums = nullptr;                     // [tiles, columns], if the rows fill more than one tile
+  int rows = 0, columns = 0, tile_rows = 1;  // tile_rows: of a block
   Place place;
   double threshold = 0;
   unsigned blocks = 0, first_block = 0;
 };
 
-constexpr int core_tiles(int rows) { return (rows + rows_of_core_tile - 1) / rows_of_core_tile; }
+constexpr int core_tiles(int rows, int tile) { return (rows + tile - 1) / tile; }
 
 // Blocks of 32 x 8 threads: 32 columns of a core; thread row y sums every eighth row.
 template <class Place, int capacity>
@@ -146,12 +254,12 @@ __global__ void unmask_gradients(const Batch<CoreGradient<Place>, capacity> __gr
                  block = blockIdx.x - g.first_block;
   const int lane = threadIdx.x % warp_size, y = threadIdx.x / warp_size,
             column = static_cast<int>(block % across) * warp_size + lane;
-  const int tile = static_cast<int>(block / across), last = min(g.rows, (tile + 1) * rows_of_core_tile);
+  const int tile = static_cast<int>(block / across), last = min(g.rows, (tile + 1) * g.tile_rows);
   const float factor = column >= g.columns ? 0.0f : g.diagonal ? masked(g.diagonal[column], g.threshold) : 1.0f;
   float sum = 0;
-  for (int row = tile * rows_of_core_tile + y; factor != 0 && row < last; row += high) {
+  for (int row = tile * g.tile_rows + y; factor != 0 && row < last; row += high) {
     const int at = row * g.columns + column;
-    const float d = g.gradient.value(row, column, g.place, g.threshold);
+    const float d = g.gradient.stored(at, g.place);
     if (g.d_diagonal) sum += d * g.core[at];
     g.d_core[at] += d * factor;
   }
@@ -174,7 +282,7 @@ __global__ void join_diagonals(const Batch<CoreGradient<Place>, capacity> __grid
   const int column = static_cast<int>((blockIdx.x - g.first_block) * chain_threads + threadIdx.x);
   if (column >= g.columns || masked(g.diagonal[column], g.threshold) == 0) return;
   float total = 0;
-  for (int tile = 0; tile < core_tiles(g.rows); ++tile) total += g.sums[tile * g.columns + column];
+  for (int tile = 0; tile < core_tiles(g.rows, g.tile_rows); ++tile) total += g.sums[tile * g.columns + column];
   g.d_diagonal[column] += total;
 }
 

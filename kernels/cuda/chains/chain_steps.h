@@ -7,7 +7,7 @@
 
 namespace comera::kernels::cuda {
 
-constexpr std::int64_t most_slices = 32, slice_of_sum = 256;  // for a sum over an inner index
+constexpr std::int64_t most_slices = 32;  // of a sum over an inner index
 
 // Cores 0 .. count - 1 of a left or right factor. `place` maps an index in P_count [rows, rank[count]] to the index in
 // the stored factor.
@@ -18,6 +18,8 @@ struct Factor {
   const float *core[max_cores] = {}, *diagonal[max_cores] = {};
   float *d_core[max_cores] = {}, *d_diagonal[max_cores] = {};
   double threshold = 0;
+  std::int64_t least_slice = 256;  // inner indices of a slice of a sum
+  int rows_of_core_tile = 512;     // rows of a core's gradient per block
   void* factor = nullptr;
   const float* d_factor = nullptr;
   Place place;
@@ -25,13 +27,12 @@ struct Factor {
   std::int64_t rows(int i) const { return rank[0] * product_of(size, 0, i); }  // of P_i
   std::int64_t columns(int i) const { return size[i] * rank[i + 1]; }  // of core i, in the step from P_i to P_{i+1}
   std::int64_t core_rows(int i) const { return rank[i] * size[i]; }
+  std::int64_t inner_of_slice(std::int64_t k) const {
+    const std::int64_t even = blocks_for(k, most_slices * chain_inner) * chain_inner;
+    return even > least_slice ? even : least_slice;
+  }
+  std::int64_t slices_of(std::int64_t k) const { return k == 0 ? 1 : blocks_for(k, inner_of_slice(k)); }
 };
-
-inline std::int64_t inner_of_slice(std::int64_t k) {
-  const std::int64_t even = blocks_for(k, most_slices * chain_tile) * chain_tile;
-  return even > slice_of_sum ? even : slice_of_sum;
-}
-inline std::int64_t slices_of(std::int64_t k) { return k == 0 ? 1 : blocks_for(k, inner_of_slice(k)); }
 
 // Memory that the steps of one factor share.
 struct FactorMemory {
@@ -44,11 +45,11 @@ struct FactorMemory {
   FactorMemory(const Factor<Place>& h, bool backward, Parts& parts) {
     for (int i = 2; i < h.count; ++i) partial[i] = parts.take<float>(h.rows(i) * h.rank[i]);
     for (int i = 1; i < h.count && backward; ++i) {
-      d_partial[i] = parts.take<float>(slices_of(h.columns(i)) * h.rows(i) * h.rank[i]);
-      gradient[i] = parts.take<float>(slices_of(h.rows(i)) * h.rank[i] * h.columns(i));
+      d_partial[i] = parts.take<float>(h.slices_of(h.columns(i)) * h.rows(i) * h.rank[i]);
+      gradient[i] = parts.take<float>(h.slices_of(h.rows(i)) * h.rank[i] * h.columns(i));
     }
     for (int i = 0; i < h.count && backward; ++i) {
-      const int tiles = core_tiles(static_cast<int>(h.core_rows(i)));
+      const int tiles = core_tiles(static_cast<int>(h.core_rows(i)), h.rows_of_core_tile);
       if (tiles > 1) sums[i] = parts.take<float>(tiles * h.rank[i + 1]);
     }
   }
@@ -99,16 +100,16 @@ class FactorSteps {
   }
   CoreGradient<Place> unmask(int i) const {
     CoreGradient<Place> g;
-    g.rows = static_cast<int>(h_.core_rows(i)), g.columns = static_cast<int>(h_.rank[i + 1]);
+    g.rows = static_cast<int>(h_.core_rows(i)), g.columns = static_cast<int>(h_.rank[i + 1]),
+    g.tile_rows = h_.rows_of_core_tile;
     if (i == 0)
       g.gradient = d_partial(1, g.columns);
     else
-      g.gradient = plain(memory_.gradient[i], g.columns), g.gradient.slices = static_cast<int>(slices_of(h_.rows(i))),
-      g.gradient.stride = h_.core_rows(i) * g.columns;
+      g.gradient = sliced(memory_.gradient[i], g.columns, h_.rows(i), h_.core_rows(i) * g.columns);
     g.core = h_.core[i], g.diagonal = h_.diagonal[i], g.d_core = h_.d_core[i], g.d_diagonal = h_.d_diagonal[i],
     g.sums = memory_.sums[i];
     g.place = h_.place, g.threshold = h_.threshold;
-    g.blocks = static_cast<unsigned>(core_tiles(g.rows) * tiles_of_chain(g.columns));
+    g.blocks = static_cast<unsigned>(core_tiles(g.rows, g.tile_rows) * blocks_for(g.columns, warp_size));
     return g;
   }
 
@@ -118,29 +119,38 @@ class FactorSteps {
     o.data = data, o.columns = static_cast<int>(columns);
     return o;
   }
+  // The result of a product with inner index k, of `count` elements.
+  Operand<Place> sliced(const float* data, std::int64_t columns, std::int64_t k, std::int64_t count) const {
+    Operand<Place> o = plain(data, columns);
+    o.slices = static_cast<std::int16_t>(h_.slices_of(k)), o.stride = static_cast<int>(count);
+    return o;
+  }
   Operand<Place> core(int i, std::int64_t columns) const {
     Operand<Place> o = plain(h_.core[i], columns);
-    o.diagonal = h_.diagonal[i], o.period = static_cast<int>(h_.rank[i + 1]);
+    o.diagonal = h_.diagonal[i], o.period = Divisor(static_cast<int>(h_.rank[i + 1]));
     return o;
   }
   Operand<Place> partial(int i) const { return i == 1 ? core(0, h_.rank[1]) : plain(memory_.partial[i], h_.rank[i]); }
   // dP_i, read as a matrix with `columns` columns
   Operand<Place> d_partial(int i, std::int64_t columns) const {
-    Operand<Place> o = plain(i == h_.count ? h_.d_factor : memory_.d_partial[i], columns);
-    o.placed = i == h_.count;
-    if (!o.placed) o.slices = static_cast<int>(slices_of(h_.columns(i))), o.stride = h_.rows(i) * h_.rank[i];
+    if (i < h_.count) return sliced(memory_.d_partial[i], columns, h_.columns(i), h_.rows(i) * h_.rank[i]);
+    Operand<Place> o = plain(h_.d_factor, columns);
+    o.placed = true;
     return o;
   }
   SmallProduct<Place> product(std::int64_t m, std::int64_t n, std::int64_t k) const {
     SmallProduct<Place> g;
     g.m = static_cast<int>(m), g.n = static_cast<int>(n), g.k = g.inner = static_cast<int>(k), g.place = h_.place,
     g.threshold = h_.threshold;
-    g.blocks = static_cast<unsigned>(tiles_of_chain(g.m) * tiles_of_chain(g.n));
+    g.tile = tile_for(g.m, g.n, g.k);
+    const std::int64_t across = blocks_for(n, columns_of(g.tile)), tiles = across * blocks_for(m, rows_of(g.tile));
+    g.across = Divisor(static_cast<int>(across)), g.tiles = Divisor(static_cast<int>(tiles));
+    g.blocks = static_cast<unsigned>(tiles);
     return g;
   }
-  static SmallProduct<Place> slice(SmallProduct<Place> g) {
-    g.inner = static_cast<int>(inner_of_slice(g.k)), g.slices = static_cast<int>(slices_of(g.k));
-    g.blocks *= static_cast<unsigned>(g.slices);
+  SmallProduct<Place> slice(SmallProduct<Place> g) const {
+    g.inner = static_cast<int>(h_.inner_of_slice(g.k));
+    g.blocks *= static_cast<unsigned>(h_.slices_of(g.k));
     return g;
   }
 
@@ -148,11 +158,11 @@ class FactorSteps {
   FactorMemory memory_;
 };
 
-template <class T, class Place>
+template <class T, bool is_plain, class Place>
 Status launch_products(const Context& context, const std::vector<SmallProduct<Place>>& products) {
   using Item = SmallProduct<Place>;
-  return launch_batches(context, products, chain_threads, small_products<T, Place, few_items>,
-                        small_products<T, Place, many_items<Item>>);
+  return launch_batches(context, products, chain_threads, small_products<T, is_plain, Place, few_items>,
+                        small_products<T, is_plain, Place, many_items<Item>>);
 }
 
 // Cores to left and right factors of elements T.
@@ -171,7 +181,7 @@ Status merge_factors(const Context& context, const std::vector<FactorSteps<Place
     std::vector<SmallProduct<Place>> products;
     for (const FactorSteps<Place>& h : factors)
       if (i < h.factor().count) products.push_back(h.contract(i));
-    status = launch_products<T>(context, products);
+    status = launch_products<T, true>(context, products);
   }
   return status;
 }
@@ -193,7 +203,7 @@ Status walk_factors(const Context& context, const std::vector<FactorSteps<Place>
       if (i + 1 < count) products.push_back(h.contract(i));
       if (i < count) products.push_back(h.back(count - i));
     }
-    status = launch_products<float>(context, products);
+    status = launch_products<float, false>(context, products);
   }
   return status;
 }
@@ -213,7 +223,7 @@ Status merge_factors_backward(const Context& context, const std::vector<FactorSt
       tiled.push_back(cores.back());
       tiled.back().blocks = static_cast<unsigned>(blocks_for(tiled.back().columns, chain_threads));
     }
-  if (status == Status::ok) status = launch_products<float>(context, products);
+  if (status == Status::ok) status = launch_products<float, false>(context, products);
   if (status == Status::ok)
     status = launch_batches(context, cores, chain_threads, unmask_gradients<Place, few_items>,
                             unmask_gradients<Place, many_items<Item>>);

@@ -52,12 +52,8 @@ __device__ void fetch_left(const LeftGradient<T>& a, int first, T* to) {
 
 template <class Tile, class T>
 __device__ void fetch_input(const LeftGradient<T>& a, int first, std::int64_t token, T* to) {
-  constexpr int lanes = lanes_of_vector<T>, wide = Tile::columns / lanes;
-  for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += Tile::threads) {
-    const int row = v / wide, column = first + v % wide * lanes;
-    const bool valid = token + row < a.tokens && column < a.in;
-    copy_async(to + row * Tile::pitch + v % wide * lanes, valid ? a.x + (token + row) * a.ldx + column : a.x, valid);
-  }
+  copy_rows<back_rows, Tile::columns / lanes_of_vector<T>, Tile::pitch, Tile::threads>(
+      to, a.x + token * a.ldx + first, a.ldx, a.tokens - token, a.in - first);
 }
 
 // U1 of a tile of tokens: the parts of all slices added in order and rounded to T for the products.

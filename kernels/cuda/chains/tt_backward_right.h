@@ -24,8 +24,8 @@ struct RightTile {
   static constexpr int columns = warps * across * warp_tile, ranks = strips * warp_tile;
   static constexpr int pad = lanes_of_vector<T>, pitch = columns + pad, t1_pitch = ranks + pad, sum_pitch = ranks + 8;
   static constexpr int stage_elements = back_rows * (pitch + t1_pitch);  // dy, then T1
-  static constexpr std::size_t bytes =
-      sizeof(T) * (ranks * pitch + stages * stage_elements) + sizeof(float) * warps * back_rows * sum_pitch;
+  static constexpr std::size_t bytes = sizeof(T) * (ranks * pitch + stages * stage_elements) +
+                                       sizeof(float) * (warps * back_rows * sum_pitch + columns);  // U1, biases
 };
 
 template <class T>
@@ -71,25 +71,14 @@ __device__ void fetch_right(const RightOutput<T>& o, int first, T* to) {
   }
 }
 
-// Not unrolled: the addresses of all copies together with d_B exceed the registers.
 template <class Tile, class T>
 __device__ void fetch_gradient(const RightGradient<T>& a, const RightOutput<T>& o, int first, std::int64_t token,
                                T* dy) {
-  constexpr int lanes = lanes_of_vector<T>, wide = Tile::columns / lanes, narrow = Tile::ranks / lanes;
-#pragma unroll 1
-  for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += Tile::threads) {
-    const int row = v / wide, column = first + v % wide * lanes;
-    const bool valid = token + row < a.tokens && column < o.columns;
-    copy_async(dy + row * Tile::pitch + v % wide * lanes, valid ? o.dy + (token + row) * o.ld + column : o.dy, valid);
-  }
-  T* const t1 = dy + back_rows * Tile::pitch;
-#pragma unroll 1
-  for (int v = static_cast<int>(threadIdx.x); v < back_rows * narrow; v += Tile::threads) {
-    const int row = v / narrow, column = v % narrow * lanes;
-    const bool valid = token + row < a.tokens && column < o.rank;
-    copy_async(t1 + row * Tile::t1_pitch + column, valid ? a.t1 + (token + row) * a.width + o.offset + column : o.dy,
-               valid);
-  }
+  constexpr int lanes = lanes_of_vector<T>;
+  copy_rows<back_rows, Tile::columns / lanes, Tile::pitch, Tile::threads>(dy, o.dy + token * o.ld + first, o.ld,
+                                                                          a.tokens - token, o.columns - first);
+  copy_rows<back_rows, Tile::ranks / lanes, Tile::t1_pitch, Tile::threads>(
+      dy + back_rows * Tile::pitch, a.t1 + token * a.width + o.offset, a.width, a.tokens - token, o.rank);
 }
 
 // A lane's column pairs of a tile (tensor_tile.h), one pair for each block of 8 columns.
@@ -97,13 +86,11 @@ struct LanePairs {
   float v[4][2];
 };
 
-__device__ inline LanePairs bias_of_lane(const float* bias, int column, int columns) {
-  LanePairs pairs = {};
-  const int own = column + static_cast<int>(threadIdx.x) % 4 * 2;
+// From the slice's biases in shared memory.
+__device__ inline LanePairs bias_of_lane(const float* bias) {
+  LanePairs pairs;
 #pragma unroll
-  for (int n = 0; n < 4; ++n)
-#pragma unroll
-    for (int j = 0; j < 2; ++j) pairs.v[n][j] = bias && own + 8 * n + j < columns ? bias[own + 8 * n + j] : 0.0f;
+  for (int n = 0; n < 4; ++n) load_floats<2>(bias + static_cast<int>(threadIdx.x) % 4 * 2 + 8 * n, pairs.v[n]);
   return pairs;
 }
 
@@ -191,7 +178,8 @@ __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across 
   const int warp = static_cast<int>(threadIdx.x) / warp_size, own = warp * across * warp_tile;
   const TileRange tiles(a.tokens, blockIdx.y, gridDim.y);
   T *const right = shared_memory<T>(), *const places = right + Tile::ranks * Tile::pitch;
-  float* const u1_parts = reinterpret_cast<float*>(places + Tile::stages * Tile::stage_elements);
+  float *const u1_parts = reinterpret_cast<float*>(places + Tile::stages * Tile::stage_elements),
+               *const bias = u1_parts + Tile::warps * back_rows * Tile::sum_pitch;
   WarpTile d_right[across][strips];
   LanePairs sums[across] = {};
 #pragma unroll
@@ -199,7 +187,9 @@ __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across 
 #pragma unroll
     for (int s = 0; s < strips; ++s) d_right[w][s].clear();
   }
-  fetch_right<Tile>(o, first, right);  // complete when the first tile is
+  fetch_right<Tile>(o, first, right);  // complete when the first tile is, and so are the biases
+  for (int c = static_cast<int>(threadIdx.x); c < Tile::columns; c += Tile::threads)
+    bias[c] = o.bias && first + c < o.columns ? o.bias[first + c] : 0.0f;
   const auto fetch = [&](int c, int place) {
     fetch_gradient<Tile>(a, o, first, (tiles.first + c) * back_rows, places + place * Tile::stage_elements);
   };
@@ -215,8 +205,7 @@ __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across 
           WarpTile pre;
           pre.clear();
           multiply<false>(pre, t1, Tile::t1_pitch, right + own + w * warp_tile, Tile::pitch, Tile::ranks);
-          apply_slope<Tile, activation()>(pre, bias_of_lane(o.bias, first + own + w * warp_tile, o.columns), own_dy,
-                                          sums[w]);
+          apply_slope<Tile, activation()>(pre, bias_of_lane(bias + own + w * warp_tile), own_dy, sums[w]);
         }
       });
     }

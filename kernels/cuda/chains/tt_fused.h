@@ -17,8 +17,9 @@ namespace comera::kernels::cuda {
 constexpr int fused_warps = 8, fused_threads = fused_warps * warp_size;
 constexpr int fused_rank = 32;                   // per chunk of the second product
 constexpr std::size_t fused_shared = 99 * 1024;  // available to a block on every GPU since sm_80
-constexpr std::int64_t fused_blocks = 2 * processors;
-constexpr std::int64_t many_tokens = fused_blocks * 64;
+// Blocks that share tokens read x and A and compute T1 once each, so there are no more than fill the processors.
+constexpr std::int64_t fused_blocks = processors;
+constexpr std::int64_t many_tokens = 2 * processors * 64;
 
 template <class T, int rows>
 struct FusedTile {

@@ -58,6 +58,22 @@ using emulator::multiply_add;
 using emulator::wait_for_copies;
 #endif
 
+// Starts copies of `rows` rows of `wide` vectors of 16 bytes to shared memory: those of the first `rows_left` rows and
+// `columns_left` columns, zeros otherwise. A thread stays in one column, so that its next address is a sum.
+template <int rows, int wide, int pitch, int threads, class T>
+__device__ __forceinline__ void copy_rows(T* to, const T* from, std::int64_t ld, std::int64_t rows_left,
+                                          int columns_left) {
+  static_assert(threads % wide == 0);
+  constexpr int lanes = 16 / static_cast<int>(sizeof(T)), step = threads / wide;
+  const int t = static_cast<int>(threadIdx.x), row = t / wide, column = t % wide * lanes;
+  const int left = column < columns_left ? static_cast<int>(rows_left < rows ? rows_left : rows) : 0;
+  const T* source = from + row * ld + column;
+#pragma unroll
+  for (int r = 0; r < rows; r += step, source += step * ld)
+    if (rows % step == 0 || r + row < rows)
+      copy_async(to + (r + row) * pitch + column, r + row < left ? source : from, r + row < left);
+}
+
 struct WarpTile {
   float c[2][4][4];  // [16 rows][8 columns][element]
 

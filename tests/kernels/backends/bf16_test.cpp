@@ -1,4 +1,8 @@
 // Products, norms, look-ups, factors and losses in bf16 (harness/rounded_once.h).
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "kernels/cast.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
@@ -18,11 +22,11 @@ Bags bags_in(Call& call, bool many) {
   return {many ? 4 : 11, 11, call.ints(some_ids), many ? call.ints(some_offsets) : nullptr};
 }
 
-// A table of 24 rows of 8 columns.
-TtmTable table_of(std::int64_t rank) {
+// A table of 24 rows.
+TtmTable table_of(std::int64_t rank, std::int64_t left = 2, std::int64_t right = 4) {
   TtmTable t;
   t.d = 2, t.cut = 1;
-  t.row_modes[0] = 4, t.row_modes[1] = 6, t.column_modes[0] = 2, t.column_modes[1] = 4;
+  t.row_modes[0] = 4, t.row_modes[1] = 6, t.column_modes[0] = left, t.column_modes[1] = right;
   t.ranks[0] = t.ranks[2] = 1, t.ranks[1] = rank;
   return t;
 }
@@ -90,7 +94,7 @@ TEST_CASE("bf16, every backend: look-ups in TTM tables") {
         call.run(backend().ttm_forward, TtmForward{bags_in(call, many), &t, y, true});
         return call.read_activations(y, static_cast<std::size_t>(bags * 8));
       });
-      check_gradient([&](Call& call) {
+      check_sums(most_terms, [&](Call& call) {
         halves(call);
         void *const left = call.f32(numbers(left_elements(t), 5)), *const right =
                                                                        call.f32(numbers(right_elements(t), 6));
@@ -101,6 +105,59 @@ TEST_CASE("bf16, every backend: look-ups in TTM tables") {
         return both;
       });
     }
+}
+
+// A row has at most 3 parts in bf16, and a sum at most 6 runs of 40 columns.
+TEST_CASE("bf16, every backend: gradients of TTM tables wider than a tile") {
+  for (const bool many : {false, true})
+    check_sums(3 * 6 * 40, [&](Call& call) {
+      TtmTable t = table_of(34, 36, 40);
+      const std::int64_t bags = many ? 4 : 11, columns = 36 * 40;
+      t.left = call.activations(numbers(left_elements(t), 3)),
+      t.right = call.activations(numbers(right_elements(t), 4));
+      void *const left = call.f32(Floats(static_cast<std::size_t>(left_elements(t)))), *const right = call.f32(Floats(
+                                                                                           static_cast<std::size_t>(
+                                                                                               right_elements(t))));
+      call.run(backend().ttm_backward,
+               TtmBackward{bags_in(call, many), &t, call.activations(numbers(bags * columns, 1)), left, right});
+      Floats both = call.read_f32(left, static_cast<std::size_t>(left_elements(t)));
+      for (float x : call.read_f32(right, static_cast<std::size_t>(right_elements(t)))) both.push_back(x);
+      return both;
+    });
+}
+
+// A GPU and the emulator add 16 products at a time; 2^-8 is the rounding of the result, which may fall to either side.
+TEST_CASE("bf16, every backend: look-ups in TTM tables wider than a tile") {
+  for (const std::int64_t right : {40, 35})
+    on_bf16_backends([&] {
+      const std::int64_t columns = 36 * right;
+      const auto rows_of = [&](DType dtype) {
+        Call call(dtype);
+        TtmTable t = table_of(34, 36, right);
+        t.left = call.activations(numbers(left_elements(t), 3)),
+        t.right = call.activations(numbers(right_elements(t), 4));
+        void* const y = call.activations(numbers(11 * columns, 1));
+        call.run(backend().ttm_forward, TtmForward{bags_in(call, false), &t, y, true});
+        return call.read_activations(y, static_cast<std::size_t>(11 * columns));
+      };
+      check_near(rows_of(DType::bf16), rows_of(DType::f32), 0x1p-8);
+    });
+}
+
+TEST_CASE("bf16, every backend: gradients of TTM tables that are not finite") {
+  on_bf16_backends([&] {
+    Call call(DType::bf16);
+    TtmTable t = table_of(8);
+    t.left = call.activations(numbers(left_elements(t), 3)), t.right = call.activations(numbers(right_elements(t), 4));
+    Floats dy = numbers(11 * 8, 1);
+    dy[3] = std::numeric_limits<float>::quiet_NaN(), dy[12] = std::numeric_limits<float>::infinity();
+    void *const left = call.f32(Floats(static_cast<std::size_t>(left_elements(t)))), *const right = call.f32(Floats(
+                                                                                         static_cast<std::size_t>(
+                                                                                             right_elements(t))));
+    call.run(backend().ttm_backward, TtmBackward{bags_in(call, false), &t, call.activations(dy), left, right});
+    const Floats found = call.read_f32(left, static_cast<std::size_t>(left_elements(t)));
+    CHECK(std::any_of(found.begin(), found.end(), [](float x) { return !std::isfinite(x); }));
+  });
 }
 
 TEST_CASE("bf16, every backend: factors of TTM tables") {
