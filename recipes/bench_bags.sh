@@ -8,7 +8,7 @@
 #
 # ROWS (1000000 10000000 33000000) are the sizes of the tables, 32 wide, IDS (10000) the ids of a step, RANK (32) that
 # of the TTM table, THREADS (all cores) is for both. PYTHON names a python with torch and numpy
-# (build/venv-torch/bin/python). Dense tables with AdamW need 16 bytes x 32 x rows: 17 GB at 33 million rows; sizes that
+# (build/venv-torch/bin/python). Dense tables with AdamW need 24 bytes x 32 x rows: 25 GB at 33 million rows; sizes that
 # do not fit are left out. It takes minutes; --smoke takes seconds, on 2,000 rows. FOLDER receives a file for each row,
 # and results.md and results.json. A second call keeps measured rows.
 set -euo pipefail
