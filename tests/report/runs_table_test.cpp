@@ -57,7 +57,7 @@ TEST_CASE("a page of runs shows loss against memory and time, with the runs that
                    {"dev_loss", "dev loss"},
                    {"step_ms", "ms per step", report::Unit::ms},
                    {"measured_peak", "peak memory", report::Unit::bytes}};
-  const auto add = [&](const char* run, report::Cell loss, double ms, std::int64_t bytes) {
+  const auto add = [&](const char* run, const report::Cell& loss, double ms, std::int64_t bytes) {
     table.rows.push_back({std::string(run), loss, ms, bytes});
   };
   add("runs/a/small", 3.0, 30.0, 1 << 20);

@@ -12,14 +12,14 @@ namespace comera::kernels::cuda {
 class Divisor {
  public:
   Divisor() = default;
-  Divisor(int d) : value_(static_cast<std::uint32_t>(d > 1 ? d : 1)) {
+  explicit Divisor(int d) : value_(static_cast<std::uint32_t>(d > 1 ? d : 1)) {
     while ((std::uint64_t{1} << shift_) < value_) ++shift_;
     multiplier_ = static_cast<std::uint32_t>(((std::uint64_t{1} << (31 + shift_)) + value_ - 1) / value_);
   }
 
   COMERA_DEVICE int quotient(int n) const {
-    const auto twice = static_cast<std::uint64_t>(static_cast<std::uint32_t>(n) * 2);
-    return static_cast<int>(static_cast<std::uint32_t>(twice * multiplier_ >> 32) >> shift_);
+    const std::uint32_t twice = static_cast<std::uint32_t>(n) * 2;
+    return static_cast<int>(static_cast<std::uint32_t>(std::uint64_t{twice} * multiplier_ >> 32) >> shift_);
   }
   // n is replaced by the quotient.
   COMERA_DEVICE int split(int& n) const {
