@@ -61,13 +61,13 @@ Flow BlockStack::run(Pass& pass, std::size_t index, Flow in, const KeyRanges& ke
 }
 
 layers::SavePolicy BlockStack::policy_inside(const Pass& pass, std::size_t index) const {
-  return pass.policy.inside_block(pass.policy.runs_again(names_[index]));
+  return pass.policy.inside_block(runs_again(pass, index));
 }
 
 // True if the backward recomputes this block. The last block is excluded: its backward directly follows its forward,
 // so its saved tensors are freed before those of another block exist.
 bool BlockStack::runs_again(const Pass& pass, std::size_t index) const {
-  return pass.policy.runs_again(names_[index]) && index + 1 < blocks_.size();
+  return index + 1 < blocks_.size() && pass.policy.runs_again(names_[index]);
 }
 
 FlowGradient BlockStack::run_backward(Pass& pass, Sink& sink, std::size_t index, const FlowGradient& d,

@@ -30,9 +30,10 @@ while [ $# -gt 0 ]; do
   shift
 done
 SEED=${SEED:-7}
-start 1 "${words[@]}"
 case $device in cpu) on_card=false ;; *) on_card=true ;; esac
-[ "$folder" != runs/mnli ] || ! "$on_card" || folder=runs/mnli-cuda
+start 1 "${words[@]}"
+given=("${words[@]/#--smoke/}")
+[ -n "${given[*]//[[:space:]]/}" ] || ! "$on_card" || folder+=-cuda # the default alone
 batch=${BATCH:-$("$on_card" && echo 128 || echo 32)}
 half=$((($(nproc) + 1) / 2))
 

@@ -1,7 +1,7 @@
 // Attention in f32 on CUDA cores, for every head size up to 256. The limit is shared-memory reads: one read of 16
 // bytes per 4 multiply-adds. Activations in bf16 use the tensor cores if head size and alignment allow it
 // (attention_tensor.h). The backward computes probabilities twice, once per row of queries and once per row of keys,
-// so that every sum has one owner and a fixed order.
+// so that every sum has one owner and a fixed order; with few keys once (attention_tensor_short.h).
 #include "kernels/cuda/attention/attention_tensor_forward.h"
 #include "kernels/cuda/attention/attention_tensor_short.h"
 #include "kernels/cuda/attention/attention_tile.h"

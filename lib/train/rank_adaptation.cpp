@@ -63,6 +63,8 @@ RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options, RankP
       options_(options),
       progress_(std::move(progress)),
       active_(options.adapt && has_ranks(engine.model())) {
+  std::vector<ChainDiagonals> chains = chains_of(engine.model());
+  if (active_) set_floors(chains, options_.floors);  // refuses a name that matches nothing
   set_threshold();
 }
 
@@ -70,7 +72,7 @@ void RankAdaptation::set_threshold() {
   engine_.model().set_threshold(active_ && !progress_.reached ? options_.threshold : no_threshold);
 }
 
-SizeTarget RankAdaptation::size_target() const {
+SizeTarget RankAdaptation::asked_target() const {
   const Model& model = engine_.model();
   const auto rest = static_cast<double>(rest_of(model));
   switch (options_.target) {
@@ -87,6 +89,19 @@ SizeTarget RankAdaptation::size_target() const {
   return {};
 }
 
+double RankAdaptation::least_size(const SizeTarget& target) const {
+  if (options_.floors.empty()) return 0;
+  std::vector<ChainDiagonals> chains = chains_of(engine_.model());
+  set_floors(chains, options_.floors);
+  return target.measure(chains, floors_of(chains));
+}
+
+SizeTarget RankAdaptation::size_target() const {
+  SizeTarget target = asked_target();
+  target.size = std::max(target.size, least_size(target));
+  return target;
+}
+
 std::vector<ChainDiagonals> RankAdaptation::diagonals() const {
   std::vector<ChainDiagonals> chains = read_diagonals(engine_.weights());
   set_floors(chains, options_.floors);
@@ -97,9 +112,7 @@ std::vector<ChainDiagonals> RankAdaptation::diagonals() const {
 void RankAdaptation::check_floors(double size) const {
   if (options_.floors.empty()) return;
   if (!active_) fail_input("[rank] --rank-floor: no rank is adapted; leave it out, or use --form tt");
-  std::vector<ChainDiagonals> chains = chains_of(engine_.model());
-  set_floors(chains, options_.floors);
-  const double least = size_target().measure(chains, floors_of(chains));
+  const double least = least_size(asked_target());
   if (options_.target != TargetKind::none && least > size)
     fail_input(
         "[rank] the floors of --rank-floor alone keep {:.0f} core entries, and the target leaves {:.0f}; lower one of "
@@ -116,7 +129,7 @@ void RankAdaptation::check_target() const {
       return check_floors(options_.target_value * static_cast<double>(size_of(chains, above(chains, no_threshold))));
     fail_input("[rank] --target-fraction 0 cannot be reached: some of the cores must stay; use a fraction above 0");
   }
-  const SizeTarget target = size_target();
+  const SizeTarget target = asked_target();
   if (target.size > 0) return check_floors(target.size);
   if (options_.target == TargetKind::ratio)
     fail_input(
@@ -146,11 +159,11 @@ void RankAdaptation::begin_late(std::int64_t step, Event& event) {
   const Kept kept = above(chains, options_.threshold);
   if (options_.target == TargetKind::fraction)
     progress_.target_size = options_.target_value * static_cast<double>(size_of(chains, kept));
-  if (options_.target != TargetKind::fraction) progress_.target_size = size_target().size;
-  if (const double least = size_target().measure(chains, floors_of(chains)); least > progress_.target_size) {
+  if (options_.target != TargetKind::fraction) progress_.target_size = asked_target().size;
+  if (const double least = least_size(asked_target()); least > progress_.target_size) {
     log_warning(
-        "[rank] the floors of --rank-floor alone keep {:.0f} core entries, more than the target of {:.0f}: they are "
-        "the target",
+        "[rank] the floors of --rank-floor alone keep {:.0f} core entries, and the target leaves {:.0f}: the run ends "
+        "with the floors",
         least, progress_.target_size);
     progress_.target_size = least;
   }

@@ -91,8 +91,10 @@ class RankAdaptation {
   double whole_target() const;
 
  private:
-  std::vector<ChainDiagonals> diagonals() const;  // with their floors
-  SizeTarget size_target() const;
+  std::vector<ChainDiagonals> diagonals() const;      // with their floors
+  SizeTarget asked_target() const;                    // as the options say
+  double least_size(const SizeTarget& target) const;  // that the floors allow, in the unit of the target
+  SizeTarget size_target() const;                     // not below the floors
   void check_floors(double size) const;
   void check_target() const;
   void begin_late(std::int64_t step, Event& event);

@@ -28,6 +28,7 @@ start() {
   ! "$smoke" || name+=-smoke
   folder=${1:-runs/$name}
   rest=("${@:2}")
+  trap 'forget_last $?' EXIT
 }
 
 # How a user gets a file of COMERA_DATA that several recipes read.
@@ -102,8 +103,16 @@ need_torch() {
   versions+=(torch="$version")
 }
 
-# Writes stdin to a file that appears when it is complete. Nothing on stdin is a failure of the command before the pipe.
-keep() { cat > "$1.partial" && [ -s "$1.partial" ] && mv "$1.partial" "$1"; }
+# Writes stdin to a file that appears when it is complete. It cannot see if the command before the pipe failed, so a
+# recipe that ends with an error forgets the file that was kept last.
+keep() {
+  cat > "$1.partial" && [ -s "$1.partial" ] && mv "$1.partial" "$1" && printf '%s\n' "$1" > "$folder/kept-last"
+}
+forget_last() { # EXIT_CODE
+  [ -e "$folder/kept-last" ] || return 0
+  [ "$1" = 0 ] || rm -f "$(cat "$folder/kept-last")"
+  rm -f "$folder/kept-last"
+}
 
 # Runs a command with its output in a log; if it fails, prints the end of the log.
 logged() { # NAME command...

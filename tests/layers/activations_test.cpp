@@ -266,8 +266,9 @@ TEST_CASE("activations: act2bit and copies are chosen apart, keep is for both") 
 }
 
 TEST_CASE("activations: layers and blocks are computed again by name, and the last word that matches counts") {
-  const Activations activations = layers::parse_activations(
-      {"*.layer.[0-2].*=block", "*.layer.1=keep", "*.mlp.*=cheap", "*.mlp.norm=share", "cheap", "*.3.*=keep", "block"});
+  const Activations activations =
+      layers::parse_activations({"*.layer.[0-2].*=block", "*.layer.1.*=keep", "*.mlp.*=cheap", "*.mlp.norm=share",
+                                 "cheap", "*.3.*=keep", "block"});
   CHECK(activations.recompute == Recompute::block);  // the last without a name
   layers::RuledKeeper keeper(activations);
   const Recompute none = Recompute::none;
@@ -282,6 +283,7 @@ TEST_CASE("activations: layers and blocks are computed again by name, and the la
   CHECK(keeper.recompute("m.layer.4.mlp.up", none) == Recompute::cheap);
   CHECK(keeper.recompute("m.layer.4.mlp.norm", none) == Recompute::share);
   CHECK(keeper.recompute("m.layer.3.mlp.up", Recompute::cheap) == none);
+  CHECK(keeper.recompute("m.layer.1.attention", Recompute::cheap) == none);
   CHECK_NOTHROW(keeper.check_rules());
 }
 
@@ -291,10 +293,17 @@ TEST_CASE("activations: words that make no sense are refused with the words that
                                                              Catch::Contains("int4-stochastic"));
   layers::RuledKeeper blocks(layers::parse_activations({"*.dense=block"}));
   CHECK_FALSE(blocks.runs_again("layer.0", Recompute::none));
-  CHECK_THROWS_WITH(blocks.check_rules(),
-                    Catch::Contains("*.dense=block: no block of the model matches; its blocks are layer.0"));
+  CHECK_THROWS_WITH(blocks.check_rules(), Catch::Contains("*.dense=block: no block matches that can run again") &&
+                                              Catch::Contains("layer.0"));
+  layers::RuledKeeper without(layers::parse_activations({"x=block"}));
+  CHECK_THROWS_WITH(without.check_rules(), Catch::Contains("the model has none"));
   layers::RuledKeeper within(layers::parse_activations({"block", "*.mlp=cheap"}));
   CHECK(within.runs_again("layer.0", Recompute::block));
+  for (const char* word : {"layer.0=keep", "layer.0=cheap", "layer.0=share"}) {
+    layers::RuledKeeper of_block(layers::parse_activations({"block", word}));
+    CHECK(of_block.runs_again("layer.0", Recompute::block));
+    CHECK_THROWS_WITH(of_block.check_rules(), Catch::Contains(word));
+  }
   CHECK_THROWS_WITH(within.check_rules(),
                     Catch::Contains("*.mlp=cheap: no layer matches whose values can be computed again"));
   layers::RuledKeeper keeper(layers::parse_activations({"nothing*=int8"}));

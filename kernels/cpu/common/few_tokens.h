@@ -26,7 +26,7 @@ constexpr std::int64_t lines_of_tile = 32;
 template <class Visit>
 void for_line_ranges(const Context& context, std::int64_t lines, Visit visit) {
   constexpr std::int64_t most_parts = 64;
-  const std::int64_t step = tiles_of(tiles_of(lines, lines_of_tile), most_parts) * lines_of_tile;
+  const std::int64_t step = max<std::int64_t>(1, tiles_of(tiles_of(lines, lines_of_tile), most_parts)) * lines_of_tile;
   parallel_for(context, tiles_of(lines, step),
                [&](std::int64_t part) { visit(part * step, min((part + 1) * step, lines)); });
 }

@@ -173,11 +173,14 @@ Recompute RuledKeeper::recompute(const std::string& layer, Recompute all) {
 
 bool RuledKeeper::runs_again(const std::string& block, Recompute all) {
   if (std::find(blocks_.begin(), blocks_.end(), block) == blocks_.end()) blocks_.push_back(block);
-  for (Choice& choice : choices_)
-    if (choice.recompute && (glob_match(choice.rule.glob, block) || glob_match(choice.rule.glob, block + "."))) {
-      all = *choice.recompute;
-      choice.matched = true;
-    }
+  for (Choice& choice : choices_) {
+    if (!choice.recompute) continue;
+    const bool again = *choice.recompute == Recompute::block;
+    // Other policies are of layers: a glob that names the block alone matches none of them.
+    if (!glob_match(choice.rule.glob, block + ".") && !(again && glob_match(choice.rule.glob, block))) continue;
+    all = *choice.recompute;
+    if (again) choice.matched = true;
+  }
   return all == Recompute::block;
 }
 
@@ -201,8 +204,8 @@ void RuledKeeper::check_rules() const {
       return join(std::span(names).first(std::min<std::size_t>(8, names.size())), ", ");
     };
     if (!choice.matched && choice.recompute == Recompute::block)
-      fail_input("[train] --activations {}: no block of the model matches; its blocks are {}", choice.rule.word(),
-                 some(blocks_));
+      fail_input("[train] --activations {}: no block matches that can run again; {}", choice.rule.word(),
+                 blocks_.empty() ? "the model has none" : "these can, the last one cannot: " + some(blocks_));
     if (!choice.matched && choice.recompute && choice.recompute != Recompute::none)
       fail_input(
           "[train] --activations {}: no layer matches whose values can be computed again, outside of blocks that run "

@@ -202,7 +202,8 @@ std::optional<std::size_t> only_point(const Series& series) {
 }
 
 std::string named_marks(const Frame& frame, const Series& series, std::size_t colour, const Chart& chart) {
-  LabelPlaces places({frame.left, frame.top, frame.width - frame.left - frame.right, frame.height - frame.bottom});
+  LabelPlaces places(
+      {frame.left, frame.top, frame.width - frame.left - frame.right, frame.height - frame.top - frame.bottom});
   std::string out;
   for (std::size_t i = 0; i < series.x.size(); ++i)
     if (std::isfinite(series.y[i])) places.keep_free(frame.at_x(series.x[i]), frame.at_y(series.y[i]));

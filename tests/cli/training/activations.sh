@@ -159,10 +159,12 @@ expect_equal "$(peak_of --activations offload --offload-memory 0)" "$all"
 [ "$(peak_of --activations offload --offload-bandwidth 1000)" -lt "$((all * 2 / 3))" ] || fail 'offload saves too little'
 
 refuses "there is no policy 'int9'; did you mean int" --data train.tsv "${columns[@]}" --activations int9
-refuses 'no block of the model matches; its blocks are bert.encoder.layer.0' --data train.tsv "${columns[@]}" \
+refuses 'no block matches that can run again; the model has none' --data train.tsv "${columns[@]}" \
   --activations '*dense=block'
-refuses 'no layer matches whose values can be computed again' --data train.tsv "${columns[@]}" \
-  --activations 'block,*dense=cheap'
+refuses 'no block matches that can run again; these can, the last one cannot: bert.encoder.layer.0' --layers 2 \
+  --data train.tsv "${columns[@]}" --activations '*layer.1=block'
+refuses 'no layer matches whose values can be computed again' --layers 2 --data train.tsv "${columns[@]}" \
+  --activations '*layer.0=block,*layer.0.*dense=cheap'
 refuses 'no layer of the model matches; its layers are' --data train.tsv "${columns[@]}" --activations 'decoder*=int8'
 refuses 'no dense layer with GELU or SiLU matches; a layer in tensor-train form keeps no input' --form tt \
   --data train.tsv "${columns[@]}" --activations act2bit,int8
