@@ -160,6 +160,18 @@ static std::vector<Case> attention_cases() {
                                  .dropout = 0.1,
                                  .keeps_lse = false}));
   cases.push_back(attention({.batch = 1, .queries = 3, .keys = 200, .heads = 1, .key_heads = 1, .head_size = 24}));
+  // A single query: more keys than a block has, and columns that fill no vector or several groups of them.
+  for (const std::int64_t head_size : {1, 20, 72, 128, 200}) {
+    cases.push_back(attention({.batch = 2,
+                               .queries = 1,
+                               .keys = 300,
+                               .heads = 6,
+                               .key_heads = 2,
+                               .head_size = head_size,
+                               .range = Range::scattered,
+                               .gap = 3}));
+    cases.push_back(attention({2, 1, 129, 2, 2, head_size, Range::causal, 0.1, false, true, false, 0, true}));
+  }
   for (const bool keeps_lse : {true, false}) {
     // Blocks of queries and keys that end in the middle, and rows that attend to nothing.
     for (const Range range : {Range::padded, Range::scattered})

@@ -107,6 +107,9 @@ static std::vector<Case> grid_cases() {
   }
   cases.push_back(linear({.grid = Grid::q4_0, .tokens = 3, .in = 5, .out = 2, .activation = Activation::tanh}));
   cases.push_back(linear({.grid = Grid::q4_0, .tokens = 0, .in = 32, .out = 4}));
+  cases.push_back(linear({.grid = Grid::q4_0, .tokens = 2, .in = 32, .out = 0}));
+  for (const std::int64_t tokens : {1, 5})  // parts of several tiles of lines
+    cases.push_back(linear({.grid = Grid::q3_0, .tokens = tokens, .in = 40, .out = 2167}));
   return cases;
 }
 
