@@ -9,7 +9,7 @@
 # names the program, ISA its instruction set, THREADS its threads. JOBS (llama-dense llama-tt mnli), TIMED and TRAINED
 # (lists of policies), STEPS (200), ROUNDS (3, of the times; they are interleaved) and SEEDS (7) change the job. By the
 # time of its steps it takes about half an hour on two cores; --smoke takes seconds, with smaller models and few
-# policies. FOLDER receives texts, runs, and results.md and results.json. Existing runs are kept, so a stopped job
+# policies. FOLDER receives texts, runs, compared.html with charts, results.md and results.json. Existing runs are kept, so a stopped job
 # resumes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -100,6 +100,7 @@ for job in $jobs; do
       for policy in $timed; do time_step "$job" "$policy"; done
     done > "$folder/$job/times.part"
   [ -f "$folder/$job/times.csv" ] || mv "$folder/$job/times.part" "$folder/$job/times.csv"
+  page_of_runs "$folder/$job/compared.html" "$folder/$job"/*-*
 done
 
 tables() {

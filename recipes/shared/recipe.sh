@@ -129,6 +129,14 @@ finished() { # RUN
   [ -e "$1/report.json" ] && ! grep -q '"end": "signal"' "$1/report.json"
 }
 
+# Writes a page with the table of runs, and charts of quality against memory and time. Runs that have not ended are left
+# out.
+page_of_runs() { # FILE RUN...
+  local run ended=()
+  for run in "${@:2}"; do ! finished "$run" || ended+=("$run"); done
+  [ ${#ended[@]} -eq 0 ] || "$comera" inspect --runs "${ended[@]}" --format html | keep "$1"
+}
+
 # Runs a command that writes Markdown tables to stdout. Prints them, and writes them with versions, commit, machine and
 # seeds to results.md and results.json. Seeds are words in one argument.
 publish() { # SEEDS command...

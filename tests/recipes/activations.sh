@@ -10,6 +10,7 @@ made_mnli
 check_recipe activations '^== llama-dense' '^== llama-tt' '^== mnli' '^\| keep \| .* \| 1.00x \|' '^\| block \|' \
   '^\| cheap,int8 \| .*[0-9.]{6} \|$'
 expect_equal "$(wc -l <folder/mnli/times.csv)" 3
+grep -q 'dev loss against ms per step' folder/llama-tt/compared.html || fail 'a page of runs has a chart of loss against time'
 run env JOBS=other "$tests/../recipes/activations.sh" --smoke "$PWD/other"
 expect_exit 2
 finish

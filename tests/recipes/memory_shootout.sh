@@ -8,6 +8,7 @@ expect_needs text/gutenberg16.txt.zst memory_shootout
 made_text gutenberg16
 check_recipe memory_shootout '^2 steps, the best rate' '^3 steps, long runs' '^\| adamw: \*\*1e-3\*\* \|' '^\| galore \|' \
   '^\| int8 \|' '^\| lowrank \|' '^\| tt-int8 \|'
+grep -q 'dev loss against peak memory' folder/compared.html || fail 'the page of runs has a chart of loss against memory'
 METHODS=other run "$tests/../recipes/memory_shootout.sh" --smoke "$PWD/other"
 expect_exit 2
 expect_err "no method 'other'"
