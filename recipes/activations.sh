@@ -9,8 +9,8 @@
 # names the program, ISA its instruction set, THREADS its threads. JOBS (llama-dense llama-tt mnli), TIMED and TRAINED
 # (lists of policies), STEPS (200), ROUNDS (3, of the times; they are interleaved) and SEEDS (7) change the job. By the
 # time of its steps it takes about half an hour on two cores; --smoke takes seconds, with smaller models and few
-# policies. FOLDER receives texts, runs, compared.html with charts, results.md and results.json. Existing runs are kept, so a stopped job
-# resumes.
+# policies. FOLDER receives texts, runs, compared.html with charts, results.md and results.json. Existing runs are kept,
+# so a stopped job resumes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -8,8 +8,8 @@
 # COMERA_DATA names a folder with text/gutenberg16.txt.zst. METHODS (see options_of), SHORT (200), LONG (2000; 0: only
 # the short runs), SEEDS (7, of the long runs), TABLE_RATE (3e-2), COMERA, ISA and THREADS change the job. By the time
 # of its steps it takes about an hour on two cores with LONG=0, and two and a half more for the long runs; --smoke takes
-# seconds, with a smaller model, few methods and one rate. FOLDER receives texts, runs, compared.html with charts, results.md and results.json.
-# Finished runs are kept and begun ones resume. Times are those of the runs, so a busy machine shows in them.
+# seconds, with a smaller model, few methods and one rate. FOLDER receives texts, runs, compared.html with charts,
+# results.md and results.json. Finished runs are kept and begun ones resume. Times are those of the runs, so a busy machine shows in them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
