@@ -214,6 +214,30 @@ TEST_CASE("compress candidates: by architecture, by pattern, tied weights once")
   CHECK((gpt2[0].conv1d && gpt2[0].in() == 8 && gpt2[0].out() == 32));
 }
 
+TEST_CASE("compress candidates: a decoder of words that is not tied is a table, for bits or by name") {
+  const TemporaryFolder folder;
+  const auto model = [&](const char* config) {
+    write_model(folder, config,
+                {{"lm_head.weight", {20, 8}},
+                 {"model.embed_tokens.weight", {20, 8}},
+                 {"model.layers.0.self_attn.q_proj.weight", {8, 8}}});
+    return io::ModelFolder(folder.path());
+  };
+  const std::vector<std::string> without{"model.embed_tokens", "model.layers.0.self_attn.q_proj"};
+  const Choice heads{.include = {}, .exclude = {}, .tables = {}, .heads = true};
+  for (const char* untied :
+       {R"({"model_type": "llama"})", R"({"model_type": "qwen2", "tie_word_embeddings": false})"}) {
+    CHECK(names_of(find_candidates(model(untied), {})) == without);
+    const std::vector<Candidate> all = find_candidates(model(untied), heads);
+    REQUIRE(all.size() == 3);
+    CHECK((all[0].name == "lm_head" && all[0].table && all[0].in() == 20 && all[0].out() == 8));
+    CHECK(find_candidates(model(untied), {{"lm_head"}, {}})[0].table);
+  }
+  const char* tied = R"({"model_type": "llama", "tie_word_embeddings": true})";
+  CHECK(names_of(find_candidates(model(tied), heads)) == without);
+  CHECK(find_candidates(model(tied), heads)[0].tied == std::vector<std::string>{"lm_head.weight"});
+}
+
 TEST_CASE("compress certificate: reads back to six digits and is never longer than planned") {
   std::vector<LayerOutcome> layers(2);
   layers[0].name = "up";

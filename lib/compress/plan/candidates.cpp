@@ -14,6 +14,7 @@ struct Architecture {
   const char* type;  // "model_type" of config.json
   std::vector<std::string> linear, tables;
   bool conv1d;
+  std::vector<std::string> heads = {};  // decoders of words that may be untied
 };
 
 const std::vector<Architecture>& architectures() {
@@ -39,10 +40,10 @@ const std::vector<Architecture>& architectures() {
         "*encoder.layer.*.attention.attention.value", "*encoder.layer.*.dense"},
        {},
        false},
-      {"llama", {"*layers.*_proj"}, {"*embed_tokens"}, false},
-      {"mistral", {"*layers.*_proj"}, {"*embed_tokens"}, false},
-      {"qwen2", {"*layers.*_proj"}, {"*embed_tokens"}, false},
-      {"qwen3", {"*layers.*_proj"}, {"*embed_tokens"}, false},
+      {"llama", {"*layers.*_proj"}, {"*embed_tokens"}, false, {"lm_head"}},
+      {"mistral", {"*layers.*_proj"}, {"*embed_tokens"}, false, {"lm_head"}},
+      {"qwen2", {"*layers.*_proj"}, {"*embed_tokens"}, false, {"lm_head"}},
+      {"qwen3", {"*layers.*_proj"}, {"*embed_tokens"}, false, {"lm_head"}},
       {"gpt2", {"*.c_attn", "*.c_proj", "*.c_fc"}, {"*wte"}, true},
   };
   return all;
@@ -121,6 +122,11 @@ void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
   }
 }
 
+// A tied head is written with its table.
+bool is_untied_head(const io::ModelFolder& folder, const Architecture* architecture, const std::string& name) {
+  return architecture && matches(architecture->heads, name) && !says_tied(folder.config(), ties[0]);
+}
+
 // `lister`: the command that lists the names of the weights.
 void check_patterns(const io::ModelFolder& folder, const std::vector<std::string>& patterns, const char* option,
                     const char* lister) {
@@ -160,11 +166,13 @@ std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choi
     if (!is_matrix(entry.tensor) || matches(choice.exclude, name) ||
         (choice.include.empty() && !entry.tensor.name.ends_with(".weight")))
       continue;
+    const bool head = is_untied_head(folder, architecture, name);
     const bool known_table = architecture ? matches(architecture->tables, name) : looks_like_table(name);
-    const bool wanted =
-        choice.include.empty() ? known_table || matches(architecture->linear, name) : matches(choice.include, name);
+    const bool wanted = choice.include.empty()
+                            ? known_table || matches(architecture->linear, name) || (head && choice.heads)
+                            : matches(choice.include, name);
     if (!wanted) continue;
-    const bool table = choice.tables ? choice.tables->contains(name) : known_table || looks_like_table(name);
+    const bool table = choice.tables ? choice.tables->contains(name) : known_table || head || looks_like_table(name);
     candidates.push_back(candidate_of(entry.tensor, table, !choice.tables && is_conv1d(architecture, name)));
     find_ties(folder, candidates.back());
   }

@@ -33,12 +33,14 @@ struct Choice {
   std::vector<std::string> include, exclude;
   // If set: these weights are tables, all others are linear layers [out, in].
   std::optional<std::set<std::string>> tables = {};
+  bool heads = false;  // also the decoder of words of a model whose decoder is not its word table
 };
 bool matches(const std::vector<std::string>& patterns, const std::string& name);
 
-// Sorted by weight name. For known architectures: the linear layers and the word embedding table. For others: the
-// matrices that --include names, also those whose names do not end in ".weight". InputError: a pattern that matches
-// nothing, an unknown architecture without --include, tied weights that differ, no candidate.
+// Sorted by weight name. For known architectures: the linear layers and the word embedding table; a decoder of words that
+// is not tied is a table too, with a row for each word. For others: the matrices that --include names, also those whose
+// names do not end in ".weight". InputError: a pattern that matches nothing, an unknown architecture without --include,
+// tied weights that differ, no candidate.
 std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choice& choice);
 
 }  // namespace comera::compress
