@@ -37,10 +37,10 @@ struct Choice {
 };
 bool matches(const std::vector<std::string>& patterns, const std::string& name);
 
-// Sorted by weight name. For known architectures: the linear layers and the word embedding table; a decoder of words that
-// is not tied is a table too, with a row for each word. For others: the matrices that --include names, also those whose
-// names do not end in ".weight". InputError: a pattern that matches nothing, an unknown architecture without --include,
-// tied weights that differ, no candidate.
+// Sorted by weight name. For known architectures: the linear layers and the word embedding table; a decoder of words
+// that is not tied is a table too, with a row for each word. For others: the matrices that --include names, also those
+// whose names do not end in ".weight". InputError: a pattern that matches nothing, an unknown architecture without
+// --include, tied weights that differ, no candidate.
 std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choice& choice);
 
 }  // namespace comera::compress
