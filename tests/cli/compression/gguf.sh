@@ -42,12 +42,13 @@ for bits in none 8 4 3 2; do
   run python3 compare.py "back$bits" "dense$bits"
   expect_exit 0
 done
+# 7 linear layers in each of two blocks, and the decoder of words
 run "$COMERA" inspect bits8.gguf --json
-expect_json "sum(l['form'] == 'Q8_0' for l in d['layers']) == 14"
+expect_json "sum(l['form'] == 'Q8_0' for l in d['layers']) == 15"
 run "$COMERA" inspect bits2.gguf --json
-expect_json "sum(l['form'] == 'Q4_0' for l in d['layers']) == 14"
+expect_json "sum(l['form'] == 'Q4_0' for l in d['layers']) == 15"
 run "$COMERA" export bits3 -o again.gguf --dry-run --json
-expect_json "len(d['widened']) == 14 and d['on_grids'] == 14 and d['dense'] == [] and d['adapter'] is None"
+expect_json "len(d['widened']) == 15 and d['on_grids'] == 15 and d['dense'] == [] and d['adapter'] is None"
 expect_json "d['bytes'] == $(stat -c %s bits3.gguf)"
 expect_no_file again.gguf
 

@@ -31,7 +31,7 @@ run "$COMERA" export bits -o model.gguf
 expect_exit 0
 run "$COMERA" export model.gguf -o folder --to safetensors --json
 expect_exit 0
-expect_json "d['quantised'] == 14 and d['tokenizer']"
+expect_json "d['quantised'] == 15 and d['tokenizer']"
 
 # same VERB WORDS...: the JSON of both models, without times and names.
 same() {
