@@ -32,8 +32,7 @@ done
 SEED=${SEED:-7}
 case $device in cpu) on_card=false ;; *) on_card=true ;; esac
 start 1 "${words[@]}"
-given=("${words[@]/#--smoke/}")
-[ -n "${given[*]//[[:space:]]/}" ] || ! "$on_card" || folder+=-cuda # the default alone
+"$named" || ! "$on_card" || folder+=-cuda
 batch=${BATCH:-$("$on_card" && echo 128 || echo 32)}
 half=$((($(nproc) + 1) / 2))
 

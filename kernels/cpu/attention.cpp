@@ -67,6 +67,9 @@ struct ForwardTask {
   const DropoutRule& rule;
   std::int64_t b, h, t, rows;  // sequence, query head, first query, queries
 
+  // A single query reads keys and values where they lie.
+  bool alone() const { return rows == 1; }
+
   // Adds one block of keys for the queries [i, i + count) of the task.
   void add_keys(const KeyBlock& block, const BiasStrip& bias, std::int64_t i, std::int64_t count,
                 const PackedFactor& keys, const PackedFactor& values, bool first, const Ahead& ahead,
@@ -76,7 +79,7 @@ struct ForwardTask {
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, row = b * s.queries + t + i;
     const Element* queries = elements(a.q) + row * a.ldq + h * d;
-    if (rows == 1)
+    if (alone())
       multiply_keys_of_one(block, d, queries, key_rows(h, block.first), a.ldk, score);
     else
       multiply_keys(count, block, d, queries, a.ldq, keys, score);
@@ -93,7 +96,7 @@ struct ForwardTask {
                                     running.maximum + i + r, running.total + i + r, probability.data + r * key_block);
       if (a.out && !first && factor != 1) scale_row(running.sum + (i + r) * d, d, factor);
     }
-    if (a.out && rows == 1)
+    if (a.out && alone())
       multiply_rows_of_one(block, d, probability.data, value_rows(h, block.first), a.ldv, !first, running.sum);
     else if (a.out)
       multiply_rows(count, block, d, probability.data, values, !first, running.sum + i * d, d);
@@ -154,8 +157,8 @@ struct ForwardTask {
     for (std::int64_t at = all.first / key_block * key_block; at < all.last; at += key_block, first = false) {
       const KeyBlock block(s, at);
       const Ahead ahead = ahead_of(at, all, last_head);
-      if (rows > 1) pack_transposed(block, d, key_rows(h, at), a.ldk, keys);
-      if (rows > 1 && a.out) pack_rows(block, d, value_rows(h, at), a.ldv, values);
+      if (!alone()) pack_transposed(block, d, key_rows(h, at), a.ldk, keys);
+      if (!alone() && a.out) pack_rows(block, d, value_rows(h, at), a.ldv, values);
       if (s.biased()) bias.fill(s, h, t, rows, block);
       for (std::int64_t i = 0; i < rows; i += query_block) {
         const std::int64_t count = min(query_block, rows - i);

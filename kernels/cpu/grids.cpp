@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::int64_t bags_of_tile = 32;
 
-// Inputs in the order of CodeLanes: per block its 32 numbers, divided by the units of the codes, then a vector that
-// adds to a product with the codes what belongs to it: of q4_1 the numbers, which stand beside the least number of the
-// block, else minus the code of 0 times the numbers, each lane those of its codes.
+// Inputs in the order of CodeLanes: per block its 32 numbers, divided by the units of the codes, then a vector of their
+// sums, each lane over the numbers of its codes. Of q4_1 the sums are multiplied by the least number of the block; of
+// the other grids they are stored times minus the code of 0, and added to the product with the codes.
 constexpr int lane_block = grid_block + F::width;
 
 template <Grid grid>
@@ -73,8 +73,8 @@ F add_block(const std::uint8_t* bytes, const F (&part)[CodeLanes<grid>::parts], 
   return fma(even + odd, set(half_number(bytes)), total);
 }
 
-// sums[t, l - first] = token t of `x` with line first + l, for l < lines. Lines are short and lie behind one another,
-// so the processor does not foresee them.
+// sums[t, l - first] = token t of `x` with line first + l, for l < lines. It prefetches, because the processor's own
+// prefetcher needs longer lines.
 template <Grid grid, int tokens, int lines>
 void multiply_lines(const GridLines& w, const float* x, std::int64_t ldx, std::int64_t line, float* sums) {
   constexpr std::int64_t ahead = 2560;  // bytes

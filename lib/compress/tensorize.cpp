@@ -62,7 +62,7 @@ Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique
       folder_(settings_.model, settings_.adapter),
       weights_files_(folder_, calibration(), settings_.refinement.on) {
   check_input();
-  // Ranks of a decoder of words cost more than they save; bits do not.
+  // Without bits a decoder of words stays dense unless --include names it.
   settings_.choice.heads = !settings_.grids.empty();
   jobs_ = find_jobs(folder_, settings_.choice);
   make_plans();

@@ -107,7 +107,7 @@ void add_clicks(const data::Batch& batch, const Scores& scores, std::int64_t fir
 }  // namespace
 
 void check_answer(const Scores& scores) {
-  // The sum of x - x: 0 unless a number is infinite or NaN. A comparison of each number takes longer.
+  // x - x is 0 unless x is infinite or NaN. Eight sums of it take less time than a test of each number.
   const auto finite = [](std::span<const double> values) {
     std::array<double, 8> sums{};
     std::size_t i = 0;

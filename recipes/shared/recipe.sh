@@ -13,7 +13,8 @@ usage() { sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "recipes/$recipe"; }
 missing() { echo "$recipe: $1; see recipes/$recipe --help" >&2 && exit 2; }
 
 # start MOST ARGUMENTS...: reads [--help] [--smoke] [FOLDER [REST...]], at most MOST of them without the options. Sets
-# smoke, seed, folder and the array rest. The folder by default: runs/NAME, or runs/NAME-smoke.
+# smoke, seed, folder, named (the user gave the folder) and the array rest. The folder by default: runs/NAME, or
+# runs/NAME-smoke.
 start() {
   local most=$1 name=${recipe%.sh}
   shift
@@ -26,6 +27,8 @@ start() {
     exit 2
   fi
   ! "$smoke" || name+=-smoke
+  named=true
+  [ $# -gt 0 ] || named=false
   folder=${1:-runs/$name}
   rest=("${@:2}")
   trap 'forget_last $?' EXIT

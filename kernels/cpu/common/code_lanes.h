@@ -20,12 +20,13 @@ constexpr bool has_nibbles(Grid grid) { return grid == Grid::q4_0 || grid == Gri
 // the scale times (code - zero).
 #if defined(__AVX512F__)
 
-// Four bits of a lane choose a number from a table. Two codes of two bits have a table each for one choice.
+// Four bits of a lane choose a number from a table of 16. Two codes of two bits are four bits together: they choose
+// from two tables, one for each code.
 template <Grid grid>
 class CodeLanes {
  public:
   static constexpr int parts = grid_block / F::width;
-  static constexpr float zero = 0;  // the tables have it already
+  static constexpr float zero = 0;  // the numbers of the tables are code - zero already
 
   explicit CodeLanes(const std::uint8_t* block) : codes_(block + (grid == Grid::q4_1 ? 4 : 2)) {
     if constexpr (has_nibbles(grid)) {
@@ -79,7 +80,7 @@ class CodeLanes {
 
 #else
 
-// A mask leaves a code where it stands in its lane.
+// A mask leaves a code at its place in the lane, which multiplies it by unit(k).
 template <Grid grid>
 class CodeLanes {
  public:

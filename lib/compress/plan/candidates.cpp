@@ -80,7 +80,8 @@ bool is_conv1d(const Architecture* architecture, const std::string& name) {
 struct Tie {
   const char *table, *head;
 };
-constexpr Tie ties[] = {{"*embed_tokens", "*lm_head"},
+constexpr Tie words_of_llama = {"*embed_tokens", "*lm_head"};
+constexpr Tie ties[] = {words_of_llama,
                         {"*wte", "*lm_head"},
                         {"*embeddings.word_embeddings", "*cls.predictions.decoder"},
                         {"*embeddings.word_embeddings", "*lm_head.decoder"},
@@ -124,7 +125,7 @@ void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
 
 // A tied head is written with its table.
 bool is_untied_head(const io::ModelFolder& folder, const Architecture* architecture, const std::string& name) {
-  return architecture && matches(architecture->heads, name) && !says_tied(folder.config(), ties[0]);
+  return architecture && matches(architecture->heads, name) && !says_tied(folder.config(), words_of_llama);
 }
 
 // `lister`: the command that lists the names of the weights.

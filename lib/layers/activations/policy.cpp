@@ -67,12 +67,11 @@ Activations parse_activations(const std::vector<std::string>& words) {
 // `share` restores inputs of norms within rounding, so it always counts.
 std::vector<std::string> relevant_words(const std::vector<std::string>& words) {
   const Activations activations = parse_activations(words);
-  const auto any = [&](auto&& holds) { return std::any_of(activations.rules.begin(), activations.rules.end(), holds); };
-  const bool approximates = any([](const Activations::Rule&rule) {
-    return rule.policy != offload && !recomputations.contains(rule.policy);
-  }),
-             shares = activations.recompute == Recompute::share ||
-                      any([](const Activations::Rule&rule) { return rule.policy == "share"; });
+  bool approximates = false, shares = activations.recompute == Recompute::share;
+  for (const Activations::Rule& rule : activations.rules) {
+    approximates = approximates || (rule.policy != offload && !recomputations.contains(rule.policy));
+    shares = shares || rule.policy == "share";
+  }
   if (!approximates && !shares) return {};
   std::vector<std::string> relevant;
   for (const Activations::Rule& rule : activations.rules)
