@@ -5,7 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/join.h"
-#include "lib/train/whole_number.h"
+#include "lib/core/options/rule.h"
 
 namespace comera::train {
 namespace {
@@ -25,16 +25,13 @@ bool matches(const RankFloor& floor, const std::string& name) {
 std::vector<RankFloor> parse_rank_floors(const std::vector<std::string>& words) {
   std::vector<RankFloor> floors;
   for (const std::string& word : words) {
-    const std::size_t equals = word.rfind('=');
-    const bool named = equals != std::string::npos;
-    const std::string number = named ? word.substr(equals + 1) : word;
-    const bool digits = !number.empty() && number.size() <= 6 &&
-                        std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (!digits || std::stoll(number) < 1 || (named && equals == 0))
+    const LayerWord parts = split_layer_word(word);
+    const std::optional<std::int64_t> rank = parse_rank(parts.value);
+    if (!rank || (parts.by_name && parts.glob.empty()))
       fail_input(
           "[rank] --rank-floor {}: a rank of at least 1 is wanted, alone or behind GLOB=, such as '*.output.*=4'",
           word);
-    floors.push_back({named ? word.substr(0, equals) : "", std::stoll(number)});
+    floors.push_back({parts.glob, *rank});
   }
   return floors;
 }

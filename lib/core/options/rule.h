@@ -1,7 +1,9 @@
-// Rules of --layer, which set exceptions by weight name: 'glob=key:value;key:value'.
+// Words of options that are for layers by name: 'VALUE' and 'GLOB=VALUE', and the rules of --layer, which set
+// exceptions by weight name: 'glob=key:value;key:value'. The last '=' separates the name.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,11 +18,21 @@ struct Rule {
   std::vector<Item> items;
 };
 
-// The last '=' separates pattern and items. InputErrors start with `where` ("[model]") and quote the rule.
+struct LayerWord {
+  std::string glob;  // "": all layers
+  std::string value;
+  bool by_name = false;  // there is an '='
+};
+LayerWord split_layer_word(const std::string& word);
+
+// A whole number from 1; nothing if the text is another.
+std::optional<std::int64_t> parse_rank(std::string_view text);
+
+// InputErrors start with `where` ("[model]") and quote the rule.
 Rule parse_rule(const std::string& text, std::string_view where);
 
 [[noreturn]] void fail_rule(const Rule& rule, std::string_view where, const std::string& what);
-// Parses a whole number from 1 (a rank).
+// The rank in an item of a rule.
 std::int64_t rule_rank(const Rule& rule, std::string_view where, const std::string& value);
 // Fails for an item with an unknown key or value. `known` lists the valid items.
 [[noreturn]] void fail_unknown(const Rule& rule, std::string_view where, const Rule::Item& item,

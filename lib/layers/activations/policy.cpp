@@ -8,6 +8,7 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/join.h"
+#include "lib/core/options/rule.h"
 #include "lib/core/options/suggest.h"
 #include "lib/layers/activations/quantised.h"
 #include "lib/layers/activations/slopes.h"
@@ -48,9 +49,7 @@ void check_policy(const std::string& word, const std::string& policy) {
 Activations parse_activations(const std::vector<std::string>& words) {
   Activations activations;
   for (const std::string& word : words) {
-    const std::size_t equals = word.rfind('=');
-    const std::string glob = equals == std::string::npos ? "" : word.substr(0, equals),
-                      policy = equals == std::string::npos ? word : word.substr(equals + 1);
+    const auto [glob, policy, by_name] = split_layer_word(word);
     if (word == earlier_keep) continue;
     check_policy(word, policy);
     const auto recompute = recomputations.find(policy);

@@ -7,6 +7,7 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/join.h"
+#include "lib/core/options/rule.h"
 #include "lib/core/options/suggest.h"
 
 namespace comera::train {
@@ -72,14 +73,14 @@ const std::vector<std::string>& method_names() {
 std::vector<MethodRule> parse_methods(const std::vector<std::string>& words) {
   std::vector<MethodRule> rules;
   for (const std::string& word : words) {
-    const std::size_t equals = word.rfind('=');
-    const MethodRule rule = equals == std::string::npos ? MethodRule{"", word}
-                                                        : MethodRule{word.substr(0, equals), word.substr(equals + 1)};
+    const LayerWord parts = split_layer_word(word);
+    const MethodRule rule{parts.glob, parts.value};
     const auto& known = method_names();
     if (std::find(known.begin(), known.end(), rule.method) == known.end())
       fail_input("[train] --optimizer {}: there is no method '{}'{}; use {}", word, rule.method,
                  did_you_mean(rule.method, known), join(known, ", "));
-    if (equals == 0) fail_input("[train] --optimizer {}: no layer is named; leave out '='", word);
+    if (parts.by_name && parts.glob.empty())
+      fail_input("[train] --optimizer {}: no layer is named; leave out '='", word);
     if (rule.glob.empty()) rules.clear();
     rules.push_back(rule);
   }
