@@ -1,6 +1,6 @@
 # Warnings, sanitizers and the instruction-set flags of kernels/cpu.
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -ffp-contract=off)
-# -O3 is for kernels/cpu.
+# -O3 is for kernels/cpu and lib/quant.
 add_compile_options($<$<CONFIG:Release>:-O2>)
 if(COMERA_SANITIZE)
   add_compile_options(-fsanitize=${COMERA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)

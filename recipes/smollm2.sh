@@ -92,6 +92,23 @@ tensorize() { # name options...
   measure "$out" "$1"
 }
 
+# One run for all sizes of a method: their layers are measured once. Rows share its seconds evenly.
+tensorize_sizes() { # method options...
+  local all=$folder/$1.sizes start=$SECONDS bits budget wanted=() budgets=()
+  for bits in $all_bits; do [ -d "$folder/$1-$bits" ] || wanted+=("$bits"); done
+  [ ${#wanted[@]} -gt 0 ] || return 0
+  rm -rf "$all" # left where folders were not moved
+  for bits in "${wanted[@]}"; do budgets+=("$(budget_of "$bits")"); done
+  "$comera" tensorize "$folder/trained" -o "$all" --threads "$threads" ${tokens:+--calibrate-tokens "$tokens"} \
+    --bits auto --budget "$(IFS=, && echo "${budgets[*]}")" "${@:2}" > "$all.log" 2>&1 ||
+    { tail -n 5 "$all.log" >&2 && exit 1; }
+  for bits in "${wanted[@]}"; do
+    budget=$(budget_of "$bits")
+    echo "$(((SECONDS - start) / ${#wanted[@]}))" > "$folder/$1-$bits.seconds"
+    mv "$(if [ ${#wanted[@]} -gt 1 ]; then echo "$all/budget-$budget"; else echo "$all"; fi)" "$folder/$1-$bits"
+  done
+}
+
 whole_bits() { case $1 in 8.5) echo 8 ;; 4.5) echo 4 ;; 3.5) echo 3 ;; 2.5) echo 2 ;; esac; }
 
 # A grid below `bits` for all linear layers, and corrections of one rank that fill the rest of the bytes.
@@ -121,12 +138,11 @@ compress() { # bits method
       if [ -n "$whole" ]; then tensorize "nearest-$1" --bits "$whole"; else
         tensorize "nearest-$1" --bits auto --budget "$budget"
       fi ;;
-    gptq) tensorize "gptq-$1" --bits auto --budget "$budget" --calibrate "$text" --sweeps 0 --no-corrections ;;
+    gptq | comera) measure "$folder/$2-$1" "$2-$1" ;;
     eora)
       [ "$1" != 2.5 ] || return 0 # there is no grid below
       [ -s "$folder/eora-$1.plan.json" ] || eora_plan "$budget" "$1" | keep "$folder/eora-$1.plan.json"
       tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 ;;
-    comera) tensorize "comera-$1" --bits auto --budget "$budget" --calibrate "$text" ;;
     *) echo "smollm2.sh: there is no method '$2'; use nearest, gptq, eora or comera" >&2 && exit 2 ;;
   esac
 }
@@ -135,6 +151,12 @@ texts
 reference
 measure "$folder/original" original
 measure "$folder/trained" reference
+for method in $methods; do
+  case $method in
+    gptq) tensorize_sizes gptq --calibrate "$folder/calibration.txt" --sweeps 0 --no-corrections ;;
+    comera) tensorize_sizes comera --calibrate "$folder/calibration.txt" ;;
+  esac
+done
 for bits in $all_bits; do
   for method in $methods; do compress "$bits" "$method"; done
 done

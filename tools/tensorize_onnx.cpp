@@ -45,7 +45,7 @@ void check_options(const OptionValues& values, const std::string& output, bool s
         "[tensorize] --output '{}': the output of an ONNX graph is an ONNX graph; name a file that ends in .onnx",
         output);
   if (several && output.ends_with(".onnx"))
-    fail_input("[tensorize] --output '{}': each of several ratios gets a graph; name a folder for them", output);
+    fail_input("[tensorize] --output '{}': each of several sizes gets a graph; name a folder for them", output);
   if (path_exists(output) && (!several || !is_empty_folder(output)))
     fail_input("[tensorize] {}: exists already; name another {}, or remove it first", output,
                several ? "folder" : "file");
@@ -70,7 +70,7 @@ void refuse_outside_data(const OptionValues& values) {
 OnnxJob::OnnxJob(const OptionValues& values, bool only_plans)
     : output_(values.has("output") && !only_plans ? values.text("output") : ""),
       input_(values.positionals()[0]),
-      several_(values.list("ratio").size() > 1) {
+      several_(values.list("ratio").size() + values.list("budget").size() > 1) {
   if (!only_plans && output_.empty()) fail_input("[tensorize] --output is missing: name the ONNX file to write");
   while (output_.size() > 1 && output_.ends_with('/')) output_.pop_back();
   check_options(values, output_, several_);

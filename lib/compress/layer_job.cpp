@@ -10,6 +10,15 @@ std::optional<io::ChainSpec> LayerJob::chain(std::size_t size) const {
   return at.dense() ? std::nullopt : std::optional(chain_of(at.plan, candidate));
 }
 
+bool LayerJob::reads_inputs() const {
+  if (!candidate.table) return true;
+  const auto on_grid = [](const LayerPlan& plan) {
+    return plan.form == PlannedForm::grid || plan.form == PlannedForm::keep_dense;
+  };
+  return candidate.decodes && (!first || on_grid(*first)) &&
+         std::all_of(sizes.begin(), sizes.end(), [&](const LayerAtSize& at) { return on_grid(at.plan); });
+}
+
 std::vector<LayerJob> find_jobs(const io::ModelFolder& folder, const Choice& choice) {
   std::vector<LayerJob> jobs;
   for (Candidate& candidate : find_candidates(folder, choice))

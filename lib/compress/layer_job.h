@@ -38,6 +38,8 @@ struct LayerJob {
   std::optional<double> effect = {};
   std::vector<LayerAtSize> sizes = {};  // one per requested size of the model
 
+  // True if the layer is fitted to its inputs: every linear layer, and the decoder of words on a grid.
+  bool reads_inputs() const;
   bool ruled_dense() const { return first && first->form == PlannedForm::keep_dense; }
   // The chain at this size: as fitted, else as planned. Nothing if the layer stays dense.
   std::optional<io::ChainSpec> chain(std::size_t size) const;

@@ -13,14 +13,16 @@ namespace comera::compress {
 
 // Exactly one of the first five is set.
 struct Goal {
-  std::vector<double> ratios;           // dense / compressed, of the whole file; several: one folder each
-  std::optional<std::uint64_t> budget;  // bytes of the file
+  std::vector<double> ratios;          // dense / compressed, of the whole file; several: one folder each
+  std::vector<std::uint64_t> budgets;  // bytes of the file; several: one folder each
   std::optional<std::int64_t> rank;
   // Relative error of every layer: of its outputs with calibration, else of its weight.
   std::optional<double> tolerance;
   std::string plan_file;
   std::shared_ptr<const CountedFile> counted;  // to which ratios and budgets apply; null: the file that the run writes
 
+  // One for each ratio or budget, in bytes of the counted file. Otherwise the only size has none.
+  std::vector<std::optional<std::uint64_t>> size_budgets(std::uint64_t dense_bytes) const;
   bool needs_losses() const { return !rank && plan_file.empty(); }
 };
 

@@ -24,8 +24,10 @@ namespace comera::compress {
 namespace {
 
 std::string output_of(const Settings& settings, std::size_t index) {
-  if (settings.goal.ratios.size() < 2) return settings.output;
-  return join_path(settings.output, fmt::format("ratio-{}", format_real(settings.goal.ratios[index])));
+  const Goal& goal = settings.goal;
+  if (goal.ratios.size() + goal.budgets.size() < 2) return settings.output;
+  return join_path(settings.output, goal.budgets.empty() ? fmt::format("ratio-{}", format_real(goal.ratios[index]))
+                                                         : fmt::format("budget-{}", goal.budgets[index]));
 }
 
 // All settings that determine the result, in one line.
@@ -38,8 +40,9 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
   text += fmt::format(" {} {}", s.sweeps, s.corrections);
   if (s.refinement.on) text += fmt::format(" refine {} {}", s.refinement.steps, s.refinement.rate);
   for (const quant::Grid grid : s.grids) text += fmt::format(" {}", quant::name_of(grid));
-  text += fmt::format(" {} {} {} {} {}", join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
-                      s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
+  for (const std::uint64_t budget : s.goal.budgets) text += fmt::format(" {}", budget);
+  text += fmt::format(" {} {} {} {}", join(s.goal.ratios, ","), s.goal.rank.value_or(0), s.goal.tolerance.value_or(0),
+                      s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
   for (const auto& file : {s.final_file, s.goal.counted})
     if (file) text += fmt::format(" {}", file->dense_bytes());
   if (moments)
@@ -120,10 +123,12 @@ void Tensorizer::make_plans() {
   }
   for (LayerJob& job : jobs_) settle_exact_rows(*job.first, moments_.get());
   const Request request{settings_, folder_, moments_.get(), counted()};
+  require_possible(jobs_, request);
   measure_layers(jobs_, request);
-  for (const double ratio : goal.ratios.empty() ? std::vector<double>{0} : goal.ratios) {
-    allot_size(jobs_, request, ratio);
-    add_size(ratio);
+  const std::uint64_t dense = request.counted.dense_bytes();
+  for (const std::optional<std::uint64_t>& budget : goal.size_budgets(dense)) {
+    allot_size(jobs_, request, budget);
+    add_size(goal.ratios.empty() ? 0 : goal.ratios[sizes_.size()]);
   }
 }
 
@@ -163,7 +168,7 @@ CalibrationNeeds Tensorizer::calibration_needs() const {
 void Tensorizer::require_work() const {
   for (std::size_t size = 0; size < sizes_.size(); ++size) {
     if (any_chain(jobs_, size)) continue;
-    if (settings_.goal.budget && folder_.bytes() <= *settings_.goal.budget)
+    if (!settings_.goal.budgets.empty() && folder_.bytes() <= settings_.goal.budgets[size])
       fail_input("[tensorize] {}: its weights take {}, no more than --budget allows; nothing is left to do",
                  folder_.path(), format_bytes(folder_.bytes()));
     const LayerPlan& layer = jobs_.front().sizes[size].plan;
@@ -205,7 +210,7 @@ std::optional<MomentsInfo> Tensorizer::calibration() const {
 std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
   refined_ = fit_layers(jobs_, {folder_, moments_.get(), settings_.sequential, settings_.refinement}, work);
   std::vector<Result> results;
-  std::optional<AtomicFolder> all;  // parent folder of several ratios: they appear together
+  std::optional<AtomicFolder> all;  // parent folder of several sizes: they appear together
   if (sizes_.size() > 1) all.emplace(settings_.output);
   for (std::size_t size = 0; size < sizes_.size(); ++size) {
     const std::string& output = sizes_[size].output;

@@ -8,6 +8,7 @@
 #include "kernels/embedding.h"
 #include "kernels/linear.h"
 #include "lib/core/error.h"
+#include "lib/layers/training/observe.h"
 
 namespace comera::layers {
 namespace {
@@ -98,6 +99,11 @@ void VocabularyDecoder::declare_loss(const data::Batch& batch, const Distillatio
   divergence_.declare(batch, distillation, rows, inputs);
 }
 
+void VocabularyDecoder::observe(Pass& pass, const Tensor& h) const {
+  InputObserver* observer = observed_.empty() ? nullptr : input_observer();
+  if (observer && pass.walk.computes()) observer->see(observed_, h);
+}
+
 // Initialises every row of the logits with the bias. A look-up reads it in the parameter type and writes the activation
 // dtype.
 void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t first) {
@@ -110,6 +116,7 @@ void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t 
 }
 
 Tensor VocabularyDecoder::all_logits(Pass& pass, const Tensor& h) {
+  observe(pass, h);
   Tensor all = pass.walk.make("logits", {h.elements() / columns_, vocabulary_});
   if (bias_) add_bias(pass, all, 0);
   table_.project(pass.walk, words_, 0, vocabulary_, h, all.data, vocabulary_, bias_ != nullptr);
@@ -124,6 +131,7 @@ Tensor VocabularyDecoder::chunk_logits(Pass& pass, const Tensor& h, std::int64_t
 }
 
 Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets) {
+  observe(pass, h.tensor);
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
     Tensor part = chunk_logits(pass, h.tensor, first, std::min(chunk, vocabulary_ - first));
     loss_.add(pass, part, first, targets);

@@ -33,6 +33,8 @@ class VocabularyDecoder {
   VocabularyDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary,
                     std::int64_t columns);
 
+  // Observers of inputs see those of this decoder under this name, which is that of its table.
+  void observe_as(std::string name) { observed_ = std::move(name); }
   // Lists the inputs for logits of `rows` rows.
   void declare(std::int64_t rows, plan::Inputs& inputs);
   Table& table() { return table_; }
@@ -50,6 +52,7 @@ class VocabularyDecoder {
   Tensor backward(Pass& pass, Sink& sink);
 
  private:
+  void observe(Pass& pass, const Tensor& h) const;
   void add_bias(Pass& pass, const Tensor& logits, std::int64_t first);
   void bias_backward(Pass& pass, Sink& sink, const Tensor& d_logits, std::int64_t first);
   void logits_backward(Pass& pass, const Tensor& logits, std::int64_t first);
@@ -58,6 +61,7 @@ class VocabularyDecoder {
   Table& table_;
   std::int64_t vocabulary_, columns_;
   Parameter* bias_ = nullptr;
+  std::string observed_;               // empty: observers see nothing
   std::vector<std::int32_t> numbers_;  // 0, 1, 2, ...: ids of a whole vocabulary
   std::vector<std::int32_t> zeros_;    // one per row: the bias is the same row for all
   CrossEntropy loss_;

@@ -36,8 +36,9 @@ Corrected fit_corrected(const Matrix& weight, const Inputs& inputs, Grid grid, s
     round(pair);
     return pair;
   };
+  const LinearFit on_grid(inputs.fit, options);
   if (rank == 0) {
-    consider({fit_linear(weight, inputs.fit, grid, options), {}});
+    consider({on_grid.fit(weight, grid), {}});
     return best;
   }
   for (const bool factors_first : {false, true}) {
@@ -45,8 +46,7 @@ Corrected fit_corrected(const Matrix& weight, const Inputs& inputs, Grid grid, s
     if (factors_first) factors = correction_of(weight);
     for (int i = 0; i < rounds; ++i) {
       const bool bare = factors.left.columns == 0;
-      const Quantised base =
-          fit_linear(bare ? weight : tt::difference(weight, product_of(factors)), inputs.fit, grid, options);
+      const Quantised base = on_grid.fit(bare ? weight : tt::difference(weight, product_of(factors)), grid);
       if (!bare) consider({base, factors});
       factors = correction_of(tt::difference(weight, expand_linear(base)));
       consider({base, factors});

@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/half.h"
+#include "lib/quant/levels.h"
 #include "lib/quant/rounding.h"
 
 namespace comera::quant {
@@ -84,27 +85,55 @@ void choose_steps(Codes& codes, const Matrix& left, const Matrix& root, std::int
   }
 }
 
-Codes gptq(const Matrix& weight, const Matrix& h, Grid grid) {
-  const Matrix root = inverse_root(h);
+// Rounds numbers, one per line, and gives their errors divided by `diagonal`.
+COMERA_AVX2 void round_row(const Levels& levels, const Step* steps, double diagonal, std::span<const double> row,
+                           std::uint8_t* codes, double* errors) {
+  for (std::size_t line = 0; line < row.size(); ++line) {
+    const double code = levels.nearest(steps[line].scale, steps[line].least, row[line]);
+    codes[line] = static_cast<std::uint8_t>(static_cast<int>(code));
+    errors[line] = (row[line] - levels.level(steps[line].scale, steps[line].least, code)) / diagonal;
+  }
+}
+
+// Moves codes to the best level while all else stays: by local / own. Gives the moves of the numbers.
+COMERA_AVX2 void move_row(const Levels& levels, const Step* steps, double own, std::span<const double> local,
+                          std::uint8_t* codes, double* by, double* change) {
+  for (std::size_t line = 0; line < local.size(); ++line) {
+    const float scale = steps[line].scale, least = steps[line].least;
+    const double before = levels.level(scale, least, static_cast<double>(static_cast<int>(codes[line])));
+    const double code = levels.nearest(scale, least, before + local[line] / own);
+    codes[line] = static_cast<std::uint8_t>(static_cast<int>(code));
+    by[line] = levels.level(scale, least, code) - before;
+    change[line] += by[line];
+  }
+}
+
+// to += a b, number by number
+COMERA_AVX2 void add_products(std::span<const double> a, const double* b, double* to) {
+  for (std::size_t i = 0; i < a.size(); ++i) to[i] += a[i] * b[i];
+}
+
+// to -= factor from
+COMERA_AVX2 void subtract(double factor, std::span<const double> from, double* to) {
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] -= factor * from[i];
+}
+
+// `root`: the inverse root of H.
+Codes gptq(const Matrix& weight, const Matrix& root, Grid grid) {
   Matrix left = weight;  // what is left to round
   Codes codes(grid, weight.rows, weight.columns);
+  const Levels levels(grid);
+  const auto lines = static_cast<std::size_t>(codes.out);
   for (std::int64_t first = 0; first < codes.in; first += block) {
     const std::int64_t count = std::min(block, codes.in - first), rest = codes.in - first - count;
     choose_steps(codes, left, root, first, count);
     const Step* steps = codes.steps_of(first);
     Matrix errors(count, codes.out);  // each divided by its diagonal of the root
     for (std::int64_t i = 0; i < count; ++i) {
-      const double* row = left.row(first + i);
-      for (std::int64_t line = 0; line < codes.out; ++line) {
-        const int code = nearest(grid, steps[line], row[line]);
-        codes.row(first + i)[line] = static_cast<std::uint8_t>(code);
-        errors(i, line) = (row[line] - level(grid, steps[line], code)) / root(first + i, first + i);
-      }
-      for (std::int64_t k = i + 1; k < count; ++k) {
-        const double share = root(first + i, first + k);
-        double* later = left.row(first + k);
-        for (std::int64_t line = 0; line < codes.out; ++line) later[line] -= share * errors(i, line);
-      }
+      round_row(levels, steps, root(first + i, first + i), {left.row(first + i), lines}, codes.row(first + i),
+                errors.row(i));
+      for (std::int64_t k = i + 1; k < count; ++k)
+        subtract(root(first + i, first + k), {errors.row(i), lines}, left.row(first + k));
     }
     if (rest == 0) break;
     const Matrix moved = tt::multiply_tn(part_of(root, first, count, first + count, rest), errors);
@@ -138,24 +167,12 @@ class Descent {
 
  private:
   void move_codes(std::int64_t first, Matrix& local, Matrix& change) {
-    const Step* steps = codes_.steps_of(first);
+    const Levels levels(codes_.grid);
     std::vector<double> by(static_cast<std::size_t>(codes_.out));
     for (std::int64_t i = 0; i < local.rows; ++i) {
-      const double own = h_(first + i, first + i);
-      std::uint8_t* row = codes_.row(first + i);
-      for (std::int64_t line = 0; line < codes_.out; ++line) {
-        const float before = level(codes_.grid, steps[line], row[line]);
-        row[line] = static_cast<std::uint8_t>(nearest(codes_.grid, steps[line], before + local(i, line) / own));
-        const double step = static_cast<double>(level(codes_.grid, steps[line], row[line])) - before;
-        by[static_cast<std::size_t>(line)] = step;
-        change(i, line) += step;
-      }
-      for (std::int64_t k = 0; k < local.rows; ++k) {
-        const double share = h_(first + k, first + i);
-        double* other = local.row(k);
-        for (std::int64_t line = 0; line < codes_.out; ++line)
-          other[line] -= share * by[static_cast<std::size_t>(line)];
-      }
+      move_row(levels, codes_.steps_of(first), h_(first + i, first + i), {local.row(i), by.size()},
+               codes_.row(first + i), by.data(), change.row(i));
+      for (std::int64_t k = 0; k < local.rows; ++k) subtract(h_(first + k, first + i), by, local.row(k));
     }
   }
 
@@ -163,24 +180,25 @@ class Descent {
   void move_scales(std::int64_t first, const Matrix& local, Matrix& change) {
     Step* steps = codes_.steps_of(first);
     const std::int64_t count = local.rows;
-    std::vector<double> c(static_cast<std::size_t>(count));
+    Matrix c(count, codes_.out);
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t line = 0; line < codes_.out; ++line)
+        c(i, line) = level(codes_.grid, {1, 0}, codes_.row(first + i)[line]);
+    const Matrix products = tt::multiply(part_of(h_, first, count, first, count), c);
+    std::vector<double> num(static_cast<std::size_t>(codes_.out)), den(num.size());
+    for (std::int64_t i = 0; i < count; ++i) {
+      add_products({c.row(i), num.size()}, local.row(i), num.data());
+      add_products({c.row(i), den.size()}, products.row(i), den.data());
+    }
     for (std::int64_t line = 0; line < codes_.out; ++line) {
-      double num = 0, den = 0;
-      for (std::int64_t i = 0; i < count; ++i)
-        c[static_cast<std::size_t>(i)] = level(codes_.grid, {1, 0}, codes_.row(first + i)[line]);
-      for (std::int64_t i = 0; i < count; ++i) {
-        double product = 0;
-        for (std::int64_t k = 0; k < count; ++k) product += h_(first + i, first + k) * c[static_cast<std::size_t>(k)];
-        num += c[static_cast<std::size_t>(i)] * local(i, line);
-        den += c[static_cast<std::size_t>(i)] * product;
-      }
-      if (!(den > 0)) continue;
+      const double down = den[static_cast<std::size_t>(line)], up = num[static_cast<std::size_t>(line)];
+      if (!(down > 0)) continue;
       const float before = steps[line].scale;
-      const float after = half_to_float(float_to_half(static_cast<float>(before + num / den)));
+      const float after = half_to_float(float_to_half(static_cast<float>(before + up / down)));
       const double by = static_cast<double>(after) - before;
-      if (after == 0 || !(by * (den * by - 2 * num) < 0)) continue;
+      if (after == 0 || !(by * (down * by - 2 * up) < 0)) continue;
       steps[line].scale = after;
-      for (std::int64_t i = 0; i < count; ++i) change(i, line) += by * c[static_cast<std::size_t>(i)];
+      for (std::int64_t i = 0; i < count; ++i) change(i, line) += by * c(i, line);
     }
   }
 
@@ -191,14 +209,20 @@ class Descent {
 
 }  // namespace
 
-Quantised fit_linear(const Matrix& weight, const Matrix& moment, Grid grid, const FitOptions& options) {
-  COMERA_CHECK(moment.rows == weight.rows && moment.columns == weight.rows);
-  const Matrix h = damped(moment, options.damping);
-  Codes codes = gptq(weight, h, grid);
-  if (options.sweeps == 0) return codes.packed();
-  Descent descent(weight, h, codes);
-  for (int i = 0; i < options.sweeps; ++i) descent.sweep();
+LinearFit::LinearFit(const Matrix& moment, const FitOptions& options)
+    : h_(damped(moment, options.damping)), root_(inverse_root(h_)), sweeps_(options.sweeps) {}
+
+Quantised LinearFit::fit(const Matrix& weight, Grid grid) const {
+  COMERA_CHECK(weight.rows == h_.rows);
+  Codes codes = gptq(weight, root_, grid);
+  if (sweeps_ == 0) return codes.packed();
+  Descent descent(weight, h_, codes);
+  for (int i = 0; i < sweeps_; ++i) descent.sweep();
   return codes.packed();
+}
+
+Quantised fit_linear(const Matrix& weight, const Matrix& moment, Grid grid, const FitOptions& options) {
+  return LinearFit(moment, options).fit(weight, grid);
 }
 
 }  // namespace comera::quant

@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/half.h"
+#include "lib/quant/levels.h"
 
 namespace comera::quant {
 namespace {
@@ -34,22 +35,48 @@ void put_half(float value, std::byte* bytes) {
   std::memcpy(bytes, &bits, sizeof bits);
 }
 
-double loss_of(Grid grid, Step step, std::span<const double> values, std::span<const double> importance) {
-  double loss = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double error = values[i] - level(grid, step, nearest(grid, step, values[i]));
-    loss += (importance.empty() ? 1 : importance[i]) * error * error;
+// Steps to choose from, and the loss of each.
+struct Tries {
+  static constexpr std::size_t most = 88, lanes = 8;
+  std::array<float, most> scale{}, least{};
+  std::array<double, most> loss{};
+  std::size_t count = 0;
+
+  void add(Step step) {
+    if (step.scale == 0 || !std::isfinite(step.scale) || !std::isfinite(step.least)) return;
+    scale[count] = step.scale, least[count++] = step.least;
   }
-  return loss;
+};
+
+// `importance`: one per value. Steps are the inner loop: the sum of each has the order of the values.
+COMERA_AVX2 void measure(Grid grid, std::span<const double> values, std::span<const double> importance, Tries& tries) {
+  const Levels levels(grid);
+  tries.loss.fill(0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double value = values[i], weight = importance[i];
+    for (std::size_t first = 0; first < tries.count; first += Tries::lanes)
+      for (std::size_t k = first; k < first + Tries::lanes; ++k) {
+        const double code = levels.nearest(tries.scale[k], tries.least[k], value);
+        const double error = value - levels.level(tries.scale[k], tries.least[k], code);
+        tries.loss[k] += weight * error * error;
+      }
+  }
+}
+
+COMERA_AVX2 void find_codes(Grid grid, Step step, std::span<const double> values, double* codes) {
+  const Levels levels(grid);
+  for (std::size_t i = 0; i < values.size(); ++i) codes[i] = levels.nearest(step.scale, step.least, values[i]);
 }
 
 // The least-squares scale, and with `affine` the least number too, for the codes that `step` gives.
 Step refit(Grid grid, Step step, std::span<const double> values, std::span<const double> importance) {
   const bool affine = grid == Grid::q4_1;
   double weight = 0, sum_c = 0, sum_v = 0, sum_cc = 0, sum_cv = 0;
+  std::array<double, block> codes;
+  find_codes(grid, step, values, codes.data());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const double w = importance.empty() ? 1 : importance[i];
-    const double c = nearest(grid, step, values[i]) - static_cast<double>(facts_of(grid).zero);
+    const double w = importance[i];
+    const double c = codes[i] - static_cast<double>(facts_of(grid).zero);
     weight += w, sum_c += w * c, sum_v += w * values[i], sum_cc += w * c * c, sum_cv += w * c * values[i];
   }
   if (!affine) return {sum_cc > 0 ? rounded(sum_cv / sum_cc) : step.scale, 0};
@@ -80,42 +107,53 @@ float level(Grid grid, Step step, int code) {
 }
 
 int nearest(Grid grid, Step step, double value) {
-  if (step.scale == 0) return static_cast<int>(facts_of(grid).zero);
-  const double code = (value - step.least) / step.scale + facts_of(grid).zero;
-  return static_cast<int>(std::clamp(std::nearbyint(code), 0.0, static_cast<double>(facts_of(grid).codes - 1)));
+  return static_cast<int>(Levels(grid).nearest(step.scale, step.least, value));
 }
 
 Step best_step(Grid grid, std::span<const double> values, std::span<const double> importance) {
+  constexpr std::array<double, block> alike = [] {
+    std::array<double, block> ones{};
+    ones.fill(1);
+    return ones;
+  }();
+  if (importance.empty()) importance = alike;
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   if (values.empty() || (*least == 0 && *most == 0)) return {};
   const double largest = std::abs(*least) > std::abs(*most) ? *least : *most;  // with its sign
   const Facts& grid_facts = facts_of(grid);
-  Step best;
-  double best_loss = -1;
-  const auto consider = [&](Step step) {
-    if (step.scale == 0 || !std::isfinite(step.scale) || !std::isfinite(step.least)) return;
-    const double loss = loss_of(grid, step, values, importance);
-    if (best_loss < 0 || loss < best_loss) best = step, best_loss = loss;
-  };
+  Tries tries;
   // The largest number lies on the last code, or beyond it: the fewer the codes, the more it pays. The two ends of q4_1
   // are cut apart from each other.
   const double shrink = grid_facts.bits >= 8 ? 0.98 : grid_facts.bits == 4 ? 0.6 : 0.4;
-  constexpr int tries = 18, ends = 8, refits = 3;
+  constexpr int scales = 18, ends = 8, refits = 3;
   const auto part = [&](int i, int of) { return shrink + (1.04 - shrink) * i / of; };
   if (grid == Grid::q4_1) {
     const double middle = (*least + *most) / 2, half = (*most - *least) / 2;
     for (int i = 0; i <= ends; ++i)
       for (int k = 0; k <= ends; ++k)
-        consider({rounded(half * (part(i, ends) + part(k, ends)) / (grid_facts.codes - 1)),
-                  rounded(middle - half * part(i, ends))});
+        tries.add({rounded(half * (part(i, ends) + part(k, ends)) / (grid_facts.codes - 1)),
+                   rounded(middle - half * part(i, ends))});
   }
-  for (int i = 0; i <= tries && grid != Grid::q4_1; ++i) {
-    const double scale = part(i, tries) * largest / static_cast<double>(grid_facts.zero);
-    consider({rounded(scale), 0});
-    if (grid == Grid::q4_0) consider({rounded(-scale), 0});  // its codes reach farther below zero than above
+  for (int i = 0; i <= scales && grid != Grid::q4_1; ++i) {
+    const double scale = part(i, scales) * largest / static_cast<double>(grid_facts.zero);
+    tries.add({rounded(scale), 0});
+    if (grid == Grid::q4_0) tries.add({rounded(-scale), 0});  // its codes reach farther below zero than above
   }
-  if (best_loss < 0) return {rounded(largest), 0};  // numbers of half precision have no finer step
-  for (int i = 0; i < refits; ++i) consider(refit(grid, best, values, importance));
+  if (tries.count == 0) return {rounded(largest), 0};  // numbers of half precision have no finer step
+  Step best;
+  double best_loss = -1;
+  const auto choose = [&] {
+    measure(grid, values, importance, tries);
+    for (std::size_t k = 0; k < tries.count; ++k)
+      if (best_loss < 0 || tries.loss[k] < best_loss)
+        best = {tries.scale[k], tries.least[k]}, best_loss = tries.loss[k];
+  };
+  choose();
+  for (int i = 0; i < refits; ++i) {
+    tries.count = 0;
+    tries.add(refit(grid, best, values, importance));
+    choose();
+  }
   return best;
 }
 

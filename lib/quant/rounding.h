@@ -29,6 +29,16 @@ struct FitOptions {
   int sweeps = 4;
   double damping = 0.01;
 };
+class LinearFit {
+ public:
+  // Keeps a damped copy of the moment and its factor, for any number of weights that read these inputs.
+  explicit LinearFit(const tt::Matrix& moment, const FitOptions& options = {});
+  Quantised fit(const tt::Matrix& weight, Grid grid) const;
+
+ private:
+  tt::Matrix h_, root_;
+  int sweeps_;
+};
 Quantised fit_linear(const tt::Matrix& weight, const tt::Matrix& moment, Grid grid, const FitOptions& options = {});
 
 tt::Matrix expand_linear(const Quantised& weight);  // [in x out]

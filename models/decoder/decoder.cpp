@@ -22,8 +22,6 @@ using layers::SavePolicy;
 
 bool is_gpt2(const DecoderSpec& spec) { return spec.family == DecoderFamily::gpt2; }
 
-std::string word_name(const DecoderSpec& spec) { return is_gpt2(spec) ? Gpt2Names(spec).word : DecoderNames::word; }
-
 std::string first_norm_name(const DecoderSpec& spec) {
   return is_gpt2(spec) ? Gpt2Names(spec).layer(0, Gpt2Names::first_norm)
                        : DecoderNames::layer(0, DecoderNames::first_norm);
@@ -61,6 +59,7 @@ class Decoder final : public layers::Model {
         blocks_.add(std::make_unique<DecoderBlock>(builder_, spec, i, shared_), DecoderNames::block(i));
     if (!spec.tied) head_words_ = vocabulary_table(builder_, spec, DecoderNames::head);
     head_.emplace(builder_, spec.tied ? *words_ : *head_words_, "", spec.vocabulary, spec.hidden);
+    if (!spec.tied) head_->observe_as(DecoderNames::head);
     name_copies();
   }
 

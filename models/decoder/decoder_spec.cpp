@@ -12,6 +12,12 @@ std::string DecoderNames::layer(std::int64_t index, const char* part) {
   return fmt::format("{}.{}", block(index), part);
 }
 
+std::string word_name(const DecoderSpec& spec) {
+  return spec.family == DecoderFamily::gpt2 ? Gpt2Names(spec).word : DecoderNames::word;
+}
+
+std::string decoder_of_words(const DecoderSpec& spec) { return spec.tied ? word_name(spec) : DecoderNames::head; }
+
 std::vector<WeightSite> weight_sites(const DecoderSpec& spec) {
   if (spec.family == DecoderFamily::gpt2) return gpt2_sites(spec);
   using Names = DecoderNames;

@@ -50,6 +50,10 @@ inline bool has_window(const DecoderSpec& spec, std::int64_t layer) {
   return spec.window > 0 && spec.windowed[static_cast<std::size_t>(layer)];
 }
 
+std::string word_name(const DecoderSpec& spec);
+// The table whose rows give the logits of the next word: the words' own if they are tied.
+std::string decoder_of_words(const DecoderSpec& spec);
+
 // Every weight that --form applies to: all linear layers, the word table, and an untied head.
 std::vector<WeightSite> weight_sites(const DecoderSpec& spec);
 

@@ -11,7 +11,7 @@
 #include "lib/compress/tensorize.h"
 #include "lib/core/error.h"
 #include "lib/tt/data_aware.h"
-#include "tests/compress/small_bert.h"
+#include "tests/compress/small_models.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;

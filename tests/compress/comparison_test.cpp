@@ -8,7 +8,7 @@
 #include "lib/compress/check/agreement.h"
 #include "lib/compress/tensorize.h"
 #include "lib/core/error.h"
-#include "tests/compress/small_bert.h"
+#include "tests/compress/small_models.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;

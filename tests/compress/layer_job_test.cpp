@@ -8,7 +8,7 @@
 #include "lib/compress/fit/measuring.h"
 #include "lib/compress/plan/allotting.h"
 #include "lib/compress/plan/planning.h"
-#include "tests/compress/small_bert.h"
+#include "tests/compress/small_models.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;
@@ -70,7 +70,7 @@ TEST_CASE("layer job: every stage fills its fields, at every requested size") {
   measure_layers(jobs, request);
   require(jobs, {.planned = true, .measured = true});
   for (const LayerJob& job : jobs) CHECK(job.curve->losses.size() == job.curve->bytes.size());
-  for (const double ratio : settings.goal.ratios) allot_size(jobs, request, ratio);
+  for (const auto& budget : settings.goal.size_budgets(files.dense_bytes())) allot_size(jobs, request, budget);
   require(jobs, {.planned = true, .measured = true, .allotted = 2});
   CHECK(files.bytes(jobs, 0) > files.bytes(jobs, 1));
   WorkFolder work(folder / "small", "key");
@@ -98,15 +98,16 @@ TEST_CASE("layer job: a budget counts the bytes of the given file") {
   std::vector<LayerJob> jobs = find_jobs(dense, settings.choice);
   std::uint64_t weights = 0;
   for (const LayerJob& job : jobs) weights += job.candidate.bytes();
-  settings.goal.budget = WideFile::header + weights;  // half of the weights at twice their bytes
+  settings.goal.budgets = {WideFile::header + weights};  // half of the weights at twice their bytes
   const WideFile file;
   const Request request{settings, dense, nullptr, file};
   plan_layers(jobs, settings, false);
   measure_layers(jobs, request);
   for (const LayerJob& job : jobs)
     CHECK(job.curve->dense_bytes == 2 * static_cast<std::int64_t>(job.candidate.bytes()));
-  allot_size(jobs, request, 0);
-  CHECK(file.bytes(jobs, 0) <= *settings.goal.budget);
-  CHECK(10 * file.bytes(jobs, 0) > 8 * *settings.goal.budget);
+  const std::uint64_t budget = settings.goal.budgets[0];
+  allot_size(jobs, request, budget);
+  CHECK(file.bytes(jobs, 0) <= budget);
+  CHECK(10 * file.bytes(jobs, 0) > 8 * budget);
   CHECK(any_chain(jobs, 0));
 }

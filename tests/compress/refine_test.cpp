@@ -9,7 +9,7 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "models/lone_block.h"
-#include "tests/compress/small_bert.h"
+#include "tests/compress/small_models.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;

@@ -6,7 +6,7 @@
 #include "lib/engine/engine.h"
 #include "models/architecture.h"
 #include "models/planning.h"
-#include "tests/compress/small_bert.h"
+#include "tests/compress/small_models.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;

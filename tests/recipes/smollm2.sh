@@ -23,19 +23,23 @@ PY
 cat >program <<'STUB'
 #!/usr/bin/env bash
 echo "$@" >>"$calls"
-out='' kind=text
+out='' kind=text budgets=''
 model=$2
 verb=$1
 while [ $# -gt 0 ]; do
   case $1 in
     -o | --predictions) out=$2 ;;
     --task) kind=$2 ;;
+    --budget) budgets=$2 ;;
   esac
   shift
 done
 case $verb in
   inspect) printf 'name,parameters\na,576000\nb,3538944\n' ;;
-  tensorize) mkdir -p "$out" && head -c 300 /dev/zero >"$out/model.safetensors" ;;
+  tensorize)
+    case $budgets in *,*) set -- $(printf "$out/budget-%s " ${budgets//,/ }) ;; *) set -- "$out" ;; esac
+    for out; do mkdir -p "$out" && head -c 300 /dev/zero >"$out/model.safetensors"; done
+    ;;
   evaluate)
     loss=$(case $model in */nearest*) echo 40 ;; */trained | */original) echo 10 ;; *) echo 20 ;; esac)
     if [ "$kind" = choice ]; then
@@ -60,9 +64,9 @@ for size in 4.5 3; do
   expect_out "^\\| eora-$size \\| 0.00 \\| 7.389 .* 0.500 \\| 0.500 \\|"
 done
 # Budgets count every weight at so many bits; a whole number of bits needs no budget to round.
-budget=$((4114944 * 9 / 16 + 200000))
-grep -q -- "comera-4.5 .*--bits auto --budget $budget --calibrate" calls || fail "comera has the budget $budget"
-grep -q -- "gptq-4.5 .*--bits auto --budget $budget .*--sweeps 0 --no-corrections" calls || fail "so does GPTQ"
+budget=$((4114944 * 9 / 16 + 200000)),1743104
+grep -q -- "comera.sizes .*--bits auto --budget $budget --calibrate" calls || fail "comera has the budgets $budget"
+grep -q -- "gptq.sizes .*--bits auto --budget $budget .*--sweeps 0 --no-corrections" calls || fail "so does GPTQ"
 grep -q -- "nearest-4.5 .*--bits 4" calls || fail "rounding to 4 bits"
 grep -q -- "nearest-3 .*--bits auto --budget 1743104$" calls || fail "rounding by budget"
 python3 - <<'PY' || fail "EoRA's plan fills the budget with one rank"

@@ -81,7 +81,13 @@ compress::Goal goal_of(const OptionValues& values) {
       fail_input("[tensorize] --ratio {}: expected a number above 1, dense bytes / compressed bytes", text);
     goal.ratios.push_back(*ratio);
   }
-  if (values.given("budget")) goal.budget = values.size("budget");
+  for (const std::string& text : values.list("budget")) {
+    const std::optional<std::uint64_t> budget = parse_size(text);
+    if (!budget || *budget == 0)
+      fail_input("[tensorize] --budget {}: expected bytes of the file, such as 68157440, 65MiB or 65MB",
+                 printable(text));
+    goal.budgets.push_back(*budget);
+  }
   if (values.given("rank")) goal.rank = values.integer("rank");
   if (values.given("tol")) goal.tolerance = values.real("tol");
   if (values.given("plan")) goal.plan_file = values.text("plan");
@@ -185,7 +191,7 @@ std::vector<Option> goal_options() {
   return {{.name = "output",
            .type = OptionType::path,
            .group = "Output",
-           .help = "folder to write, or a file for an ONNX graph (several ratios: a folder of files); must not exist",
+           .help = "folder to write, or a file for an ONNX graph (several sizes: a folder of files); must not exist",
            .short_name = 'o',
            .in_config = false,
            .synonyms = {"output-dir", "out", "save-to"},
@@ -197,9 +203,10 @@ std::vector<Option> goal_options() {
            .metavar = "R,...",
            .synonyms = {"compression", "compression-ratio", "factor"}},
           {.name = "budget",
-           .type = OptionType::size,
+           .type = OptionType::list,
            .group = "Size",
-           .help = "bytes of the weights file",
+           .help = "bytes of the weights file; each of several budgets gets its own folder",
+           .metavar = "BYTES,...",
            .synonyms = {"target-size", "bytes"}},
           {.name = "budget-of",
            .type = OptionType::choice,
@@ -400,7 +407,7 @@ namespace {
 
 void make_plans(const OptionValues& values, const compress::Tensorizer& tensorizer) {
   if (values.has("dump-plan")) {
-    if (tensorizer.sizes().size() > 1) fail_input("[tensorize] --dump-plan writes one plan; give one --ratio");
+    if (tensorizer.sizes().size() > 1) fail_input("[tensorize] --dump-plan writes one plan; ask for one size");
     write_file_atomic(values.text("dump-plan"),
                       io::json_text(compress::plan_file(tensorizer.jobs(), 0, tensorizer.sizes()[0].ratio)));
   }

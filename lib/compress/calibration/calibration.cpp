@@ -37,6 +37,8 @@ using Each = std::function<void(std::span<const MomentGroup> groups)>;
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;
 // Bytes of weights that stay in memory even if all matrices are smaller.
 constexpr std::size_t small_weights = std::size_t{1} << 28;
+// Tokens on which the effect of a layer is measured.
+constexpr std::int64_t probed_tokens = 1024;
 
 class Calibration final : public InputMoments {
  public:
@@ -58,8 +60,10 @@ class Calibration final : public InputMoments {
     const TextAmount amount{settings.tokens, enough_tokens(widest_input(spec_))};
     const TextPlaces places{files, settings.columns, settings.format,
                             settings.chat ? data::load_chat_template(tokenizer->source()) : nullptr};
-    batches_ =
-        batches_of(read_sequences(places, *tokenizer, amount, std::min(settings.length, common.positions)), common);
+    std::vector<Sequence> sequences =
+        read_sequences(places, *tokenizer, amount, std::min(settings.length, common.positions));
+    probed_ = batches_of(some_of(sequences, TextPart::choosing, probed_tokens), common);
+    batches_ = batches_of(std::move(sequences), common);
     info_.files = files;
     info_.hash = data::hash_files(files);
     // Other columns of the same file are a different text, so they change the hash.
@@ -303,7 +307,10 @@ class Calibration final : public InputMoments {
     engine_->allocate();
     engine::load_weights(settings_.model, engine_->weights(),
                          {.fresh = StreamedWeights::streams, .may_miss = {}, .adapter = settings_.adapter});
-    probe_.emplace(*engine_, weights_, batches_, scratch_);
+    const auto* decoder = std::get_if<models::DecoderSpec>(&spec_);
+    layers::Parameter* words = decoder ? find(models::decoder_of_words(*decoder)) : nullptr;
+    probe_.emplace(*engine_, weights_, probed_, scratch_, words && words->source ? words : nullptr,
+                   static_cast<std::size_t>(models::common(spec_).layers));
     flows_.emplace(BlockFlows::Parts{
         .machine = machine,
         .spec = spec_,
@@ -393,7 +400,7 @@ class Calibration final : public InputMoments {
   models::ModelSpec spec_;
   MomentsInfo info_;
   std::vector<double> counts_, judged_counts_;  // [vocabulary], occurrences of each token
-  std::vector<TextBatch> batches_;
+  std::vector<TextBatch> batches_, probed_;
   std::vector<std::size_t> used_;  // indices of batches that the current visit uses
   ScratchFile scratch_;
   StreamedWeights weights_;

@@ -65,6 +65,21 @@ std::vector<TextBatch> batches_of(std::vector<Sequence> sequences, const models:
   return batches;
 }
 
+std::vector<Sequence> some_of(const std::vector<Sequence>& sequences, TextPart part, std::int64_t tokens) {
+  std::int64_t all = 0, taken = 0, passed = 0;
+  for (const Sequence& sequence : sequences)
+    if (sequence.part == part) all += std::ssize(sequence.ids);
+  std::vector<Sequence> some;
+  for (const Sequence& sequence : sequences) {
+    if (sequence.part != part) continue;
+    passed += std::ssize(sequence.ids);
+    if (taken * all >= tokens * passed) continue;
+    some.push_back(sequence);
+    taken += std::ssize(sequence.ids);
+  }
+  return some;
+}
+
 std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenizer& tokenizer, std::int64_t length) {
   const data::Specials& specials = tokenizer.specials();
   data::Ids ids;

@@ -47,8 +47,8 @@ Collector::Collector(std::span<const Group> groups, Reads reads, std::optional<s
       goes_on_(kept && *kept >= groups.back().block) {
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::string& layer : groups[g].layers) index_[layer] = g;
-  // The forward ends where the output of the last layer would be added to the residual stream.
-  if (reads == Reads::inputs && groups.back().joins && !goes_on_) unread_ = groups.back().layers.back();
+  // A layer that joins also needs the residual stream, which is known where its output would be added.
+  if (reads == Reads::inputs && !goes_on_) (groups.back().joins ? unread_ : end_) = groups.back().layers.back();
   if (outputs.block && *outputs.block < groups.front().block) known_ = outputs.block;
   outputs.block.reset();
 }
@@ -63,6 +63,7 @@ void Collector::see(const std::string& layer, const plan::Tensor& x) {
   if (found == index_.end() && last_ == &seen.back()) seen_all();
   last_ = found == index_.end() ? nullptr : &seen[found->second];
   if (last_ && !last_->has_x && reads_ == Reads::inputs) last_->has_x = read(x, last_->x);
+  if (layer == end_) seen_all();
 }
 
 layers::Instead Collector::instead(const std::string& layer, std::int64_t tokens) {

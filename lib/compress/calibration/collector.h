@@ -101,7 +101,9 @@ class Collector final : public layers::InputObserver {
   ScratchFile& scratch_;
   std::optional<std::size_t> known_, kept_;
   bool goes_on_ = false;  // the forward continues after the last group
-  std::string unread_;    // the layer whose outputs nobody reads; empty: none
+  // The last layer, whose outputs nobody reads: one that adds to a residual stream computes nothing, and a forward ends
+  // at any other. Empty: its outputs are read.
+  std::string unread_, end_;
   const TextBatch* batch_ = nullptr;
   BlockOutput* output_ = nullptr;
   Seen* last_ = nullptr;

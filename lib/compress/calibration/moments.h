@@ -100,8 +100,9 @@ class InputMoments {
   virtual void replace_vector(const std::string& tensor, std::span<const float> numbers, std::size_t size = 0) = 0;
   // The inputs and outputs of whole blocks; null: they are not known.
   virtual BlockFlows* flows() { return nullptr; }
-  // The relative change of the model's output when only this weight is replaced: ||y' - y||² / ||y||² over some
-  // held-out text. Nothing if the model has no such weight or no suitable output. Restores the weight afterwards.
+  // The change of the model's output on some held-out text when only this weight is replaced: the divergence of the
+  // next-word distributions of a decoder, ||y' - y||² / ||y||² of other outputs. Nothing if the model has no such
+  // weight or no suitable output. Restores the weight afterwards.
   virtual std::optional<double> effect(const std::string& layer, const tt::Matrix& weight) = 0;
   // Restores the model's own weights at all sizes.
   virtual void restore() = 0;

@@ -5,10 +5,9 @@
 namespace comera::compress {
 namespace {
 
-constexpr std::int64_t probe_tokens = 1024;  // minimum
-
 // Appends the rows of tokens without the rows of padding.
-void add_tokens(std::span<const double> hidden, std::span<const std::int32_t> lengths, std::int64_t padded,
+template <class T>
+void add_tokens(std::span<const T> hidden, std::span<const std::int32_t> lengths, std::int64_t padded,
                 std::vector<double>& all) {
   const std::size_t width = hidden.size() / (lengths.size() * static_cast<std::size_t>(padded));
   for (std::size_t b = 0; b < lengths.size(); ++b) {
@@ -24,32 +23,36 @@ class Probe::Blocks final : public layers::InputObserver {
  public:
   Blocks(Probe& probe, std::optional<std::size_t> begin) : probe_(probe), begin_(begin) {}
 
-  void open(std::size_t batch) { known_ = &probe_.known_[batch]; }
+  void open(std::size_t batch) { batch_ = batch; }
   void see(const std::string&, const plan::Tensor&) override {}
   bool enter(std::size_t block) override { return begin_ && block < *begin_; }
   void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& residual) override {
-    if (begin_) {
-      if (block + 1 == *begin_) (*known_)[block].give(probe_.scratch_, normed, residual);
-      return;
+    std::vector<BlockOutput>& known = probe_.known_[batch_];
+    if (!begin_) {
+      if (known.size() <= block) known.resize(block + 1);
+      known[block].keep(probe_.scratch_, normed, residual);
+    } else if (block + 1 == *begin_) {
+      known[block].give(probe_.scratch_, normed, residual);
     }
-    if (known_->size() <= block) known_->resize(block + 1);
-    (*known_)[block].keep(probe_.scratch_, normed, residual);
+    if (!probe_.decoder_ || block != probe_.last_) return;
+    // The decoder of words need not run.
+    const TextBatch& text = probe_.batches_[batch_];
+    add_tokens(std::span(static_cast<const float*>(normed.data), static_cast<std::size_t>(normed.elements())),
+               text.lengths(), text.batch.length, hidden);
+    throw SeenEnough();
   }
+
+  std::vector<double> hidden;  // of all batches so far, with a decoder of words
 
  private:
   Probe& probe_;
   std::optional<std::size_t> begin_;  // empty: forwards start at the tokens, and block outputs are stored
-  std::vector<BlockOutput>* known_ = nullptr;
+  std::size_t batch_ = 0;
 };
 
-Probe::Probe(engine::Engine& engine, StreamedWeights& weights, std::span<const TextBatch> batches, ScratchFile& scratch)
-    : engine_(engine), weights_(weights), scratch_(scratch) {
-  std::int64_t tokens = 0;
-  for (const TextBatch& batch : batches) {
-    if (batch.part != TextPart::choosing || tokens >= probe_tokens) continue;
-    for (const std::int32_t length : batch.lengths()) tokens += length;
-    batches_.push_back(&batch);
-  }
+Probe::Probe(engine::Engine& engine, StreamedWeights& weights, std::span<const TextBatch> batches, ScratchFile& scratch,
+             layers::Parameter* decoder, std::size_t blocks)
+    : engine_(engine), weights_(weights), batches_(batches), scratch_(scratch), decoder_(decoder), last_(blocks - 1) {
   known_.resize(batches_.size());
 }
 
@@ -60,13 +63,22 @@ std::vector<double> Probe::outputs(Blocks& blocks) {
   for (std::size_t b = 0; b < batches_.size(); ++b) {
     check_stop();
     blocks.open(b);
-    const engine::Scores scores = engine_.evaluate(batches_[b]->batch);
-    if (scores.hidden.empty())
-      all.insert(all.end(), scores.logits.begin(), scores.logits.end());
-    else
-      add_tokens(scores.hidden, batches_[b]->lengths(), batches_[b]->batch.length, all);
+    try {
+      const engine::Scores scores = engine_.evaluate(batches_[b].batch);
+      if (scores.hidden.empty())
+        all.insert(all.end(), scores.logits.begin(), scores.logits.end());
+      else
+        add_tokens(scores.hidden, batches_[b].lengths(), batches_[b].batch.length, all);
+    } catch (const SeenEnough&) {
+    }
   }
-  return all;
+  return decoder_ ? std::move(blocks.hidden) : all;
+}
+
+double Probe::divergence(const layers::Parameter& parameter, std::span<const double> numbers,
+                         std::span<const double> hidden) {
+  if (!words_) words_.emplace(outputs_, weights_.original(*decoder_), decoder_->shape[1]);
+  return &parameter == decoder_ ? words_->divergence(hidden, numbers) : words_->divergence(hidden);
 }
 
 std::optional<double> Probe::effect(layers::Parameter& parameter, std::span<const double> numbers, std::size_t block) {
@@ -78,6 +90,7 @@ std::optional<double> Probe::effect(layers::Parameter& parameter, std::span<cons
   weights_.try_out(parameter, numbers);
   const std::vector<double> moved = outputs(beginning);
   weights_.end_trial();
+  if (decoder_ && !moved.empty()) return divergence(parameter, numbers, moved);
   double change = 0, whole = 0;
   for (std::size_t i = 0; i < moved.size(); ++i) {
     change += (moved[i] - outputs_[i]) * (moved[i] - outputs_[i]);

@@ -1,6 +1,6 @@
 #include "lib/compress/check/output_errors.h"
 
-#include "lib/tt/data_aware.h"
+#include "lib/compress/fit/decoder_fit.h"
 
 namespace comera::compress {
 
@@ -11,7 +11,8 @@ std::map<std::string, double> output_errors(InputMoments& moments, bool sequenti
     for (const std::string& name : group.layers) {
       if (!layers.has(name)) continue;
       const tt::Matrix fitted = layers.fitted(name);
-      errors[name] = tt::output_error(target_of(layers.dense(name), group), fitted, group.judged.moment);
+      errors[name] =
+          output_error(layers.candidate(name), target_of(layers.dense(name), group), fitted, group.judged.moment);
       if (sequential) layers.follow(name, fitted);
     }
   });

@@ -9,10 +9,11 @@
 
 namespace comera::compress {
 
-// The linear layers of a compressed model, by name.
+// The layers of a compressed model that were fitted to their inputs, by name.
 struct CompressedLayers {
   std::function<bool(const std::string& name)> has;
-  std::function<tt::Matrix(const std::string&name)> dense, fitted;  // weights, [in x out]
+  std::function<Candidate(const std::string& name)> candidate;
+  std::function<tt::Matrix(const std::string&name)> dense, fitted;  // weights as read_weight() gives them
   // Lets the model of `moments` compute with the fitted weight.
   std::function<void(const std::string& name, const tt::Matrix& fitted)> follow;
 };

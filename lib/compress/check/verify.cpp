@@ -98,7 +98,14 @@ class Verifier {
 
   Candidate candidate_of(const io::ChainSpec& chain) const {
     const io::ModelFolder::Entry& entry = dense_entry(chain);
-    return {chain.name, entry.tensor.name, chain.table(), chain.conv1d, entry.tensor.type, entry.tensor.shape};
+    // A table is only read as one that decodes where it has inputs.
+    return {.name = chain.name,
+            .tensor = entry.tensor.name,
+            .table = chain.table(),
+            .conv1d = chain.conv1d,
+            .type = entry.tensor.type,
+            .shape = entry.tensor.shape,
+            .decodes = chain.table()};
   }
 
   tt::Chain stored(const io::ChainSpec& chain) const {
@@ -125,7 +132,12 @@ class Verifier {
         moments_->replace(name, tt::factors(stored(chains_.at(name))));
     };
     outputs = output_errors(*moments_, sequential,
-                            {.has = [&](const std::string& name) { return chains_.contains(name); },
+                            {.has =
+                                 [&](const std::string& name) {
+                                   const auto found = chains_.find(name);
+                                   return found != chains_.end() && (!found->second.table() || found->second.base);
+                                 },
+                             .candidate = [&](const std::string& name) { return candidate_of(chains_.at(name)); },
                              .dense = dense,
                              .fitted = [&](const std::string& name) { return expanded(chains_.at(name)); },
                              .follow = follow});

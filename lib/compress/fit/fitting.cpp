@@ -42,7 +42,7 @@ class Fitting {
     }
     // The tables, and the first block if all tables stay dense, have the same inputs at all sizes.
     const bool shares_first = std::none_of(
-        jobs_.begin(), jobs_.end(), [&](const LayerJob& job) { return job.candidate.table && is_cut(job, all_); });
+        jobs_.begin(), jobs_.end(), [&](const LayerJob& job) { return !job.reads_inputs() && is_cut(job, all_); });
     if (shares_first) fit_on_text(Part::first);
     for (std::size_t size = 0; size < all_.end; ++size)
       for (const LayerJob& job : jobs_)
@@ -67,7 +67,7 @@ class Fitting {
 
   void fit_tables() {
     for (LayerJob& job : jobs_)
-      if (job.candidate.table) fit(job, all_, table_evidence(inputs_.moments, job.candidate, exact_rows_of(job)));
+      if (!job.reads_inputs()) fit(job, all_, table_evidence(inputs_.moments, job.candidate, exact_rows_of(job)));
   }
 
   // Fits the layers of this part at all sizes at once.

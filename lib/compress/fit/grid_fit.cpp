@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/compress/fit/decoder_fit.h"
 #include "lib/tt/data_aware.h"
 
 namespace comera::compress {
@@ -11,14 +12,18 @@ using tt::Matrix;
 
 constexpr std::int64_t correction_ranks[] = {8, 16, 32, 48, 64, 96, 128};
 
-// Sum of the squared errors of a weight: of its outputs, or of its rows by their look-ups, or of its numbers.
-double loss_of(const Matrix& weight, const Matrix& fitted, const Evidence& evidence) {
-  if (evidence.inputs) return tt::output_loss(weight, fitted, evidence.inputs->fit.moment);
+// Sum of the squared errors of a weight: of its outputs, or of its rows by their look-ups, or of its numbers. `fitted`:
+// null for zeros.
+double loss_of(const Candidate& candidate, const Matrix& weight, const Matrix* fitted, const Evidence& evidence) {
+  if (evidence.inputs) {
+    const Matrix& moment = evidence.inputs->fit.moment;
+    return fitted ? output_loss(candidate, weight, *fitted, moment) : output_norm(candidate, weight, moment);
+  }
   double sum = 0;
   for (std::int64_t r = 0; r < weight.rows; ++r) {
     double row = 0;
     for (std::int64_t c = 0; c < weight.columns; ++c) {
-      const double error = weight(r, c) - fitted(r, c);
+      const double error = weight(r, c) - (fitted ? (*fitted)(r, c) : 0);
       row += error * error;
     }
     sum += (evidence.row_weights.empty() ? 1 : evidence.row_weights[static_cast<std::size_t>(r)]) * row;
@@ -26,16 +31,16 @@ double loss_of(const Matrix& weight, const Matrix& fitted, const Evidence& evide
   return sum;
 }
 
-quant::Quantised rounded(const Candidate& candidate, const Matrix& weight, const Evidence& evidence,
-                         const LayerPlan& plan) {
-  const quant::Grid grid = plan.grid;
-  if (candidate.table) return quant::round_table(weight, grid);
-  return evidence.inputs ? quant::fit_linear(weight, evidence.inputs->fit.moment, grid, {plan.sweeps})
-                         : quant::round_linear(weight, grid);
+// `inputs` may be null.
+quant::Quantised on_grid(const Candidate& candidate, const Matrix& weight, const quant::LinearFit* inputs,
+                         quant::Grid grid) {
+  if (candidate.table) return inputs ? fit_decoder(weight, *inputs, grid) : quant::round_table(weight, grid);
+  return inputs ? inputs->fit(weight, grid) : quant::round_linear(weight, grid);
 }
 
-Matrix expand(const Candidate& candidate, const quant::Quantised& base) {
-  return candidate.table ? quant::expand_table(base) : quant::expand_linear(base);
+std::optional<quant::LinearFit> fit_of(const Evidence& evidence, int sweeps) {
+  if (!evidence.inputs) return std::nullopt;
+  return quant::LinearFit(evidence.inputs->fit.moment, {.sweeps = sweeps});
 }
 
 void round_factors(tt::Pair& factors) {
@@ -53,19 +58,25 @@ tt::Chain no_correction(const Candidate& candidate) {
 
 }  // namespace
 
+Matrix expand(const Candidate& candidate, const quant::Quantised& base) {
+  return candidate.table ? quant::expand_table(base) : quant::expand_linear(base);
+}
+
 GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evidence& evidence, const LayerPlan& first,
                    const std::vector<quant::Grid>& grids, bool corrections) {
   GridMenu menu;
-  menu.norm = loss_of(weight, Matrix(weight.rows, weight.columns), evidence);
+  menu.norm = loss_of(candidate, weight, nullptr, evidence);
+  const std::optional<quant::LinearFit> inputs = fit_of(evidence, 0);
   int fewest = 99;
   for (const quant::Grid grid : grids) {
     LayerPlan plan = first;
     plan.form = PlannedForm::grid;
     plan.grid = grid;
-    Matrix fitted = expand(candidate, rounded(candidate, weight, evidence, plan));
-    const double plain = loss_of(weight, fitted, evidence);
+    quant::Quantised base = on_grid(candidate, weight, inputs ? &*inputs : nullptr, grid);
+    const Matrix fitted = expand(candidate, base);
+    const double plain = loss_of(candidate, weight, &fitted, evidence);
     if (first.rank == 0) menu.choices.push_back({plan, plain});
-    if (evidence.inputs && (corrections || first.rank != 0)) {
+    if (evidence.inputs && !candidate.table && (corrections || first.rank != 0)) {
       const std::vector<double> losses =
           tt::WhitenedCurve(tt::difference(weight, fitted), evidence.inputs->fit.moment).losses();
       for (const std::int64_t rank : correction_ranks) {
@@ -76,7 +87,7 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
     }
     if (quant::bits_of(grid) >= fewest) continue;
     fewest = quant::bits_of(grid);
-    menu.coarsest = std::move(fitted);
+    menu.coarsest = std::move(base);
     menu.coarsest_loss = plain;
   }
   return menu;
@@ -85,7 +96,8 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
 GridFit fit_on_grid(const Candidate& candidate, const Matrix& target, const Evidence& evidence, const LayerPlan& plan) {
   GridFit fit{{}, no_correction(candidate), {}};
   if (candidate.table || !evidence.inputs) {
-    fit.base = rounded(candidate, target, evidence, plan);
+    const std::optional<quant::LinearFit> inputs = fit_of(evidence, plan.sweeps);
+    fit.base = on_grid(candidate, target, inputs ? &*inputs : nullptr, plan.grid);
     fit.fitted = expand(candidate, fit.base);
     return fit;
   }

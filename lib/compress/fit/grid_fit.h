@@ -16,11 +16,12 @@ struct GridChoice {
 
 // The loss of a layer on each of these grids. With `corrections`, and if the inputs are known, there are choices with
 // corrections of several ranks too; if `first` has a rank, that rank alone. `norm` becomes the loss of the zero matrix.
-// `coarsest` becomes the weight on the coarsest grid, and `coarsest_loss` its loss.
+// `coarsest` becomes the weight on the coarsest grid, and `coarsest_loss` its loss. Without coordinate descent, which
+// lowers the losses of all grids by about the same share.
 struct GridMenu {
   std::vector<GridChoice> choices;
   double norm = 0, coarsest_loss = 0;
-  tt::Matrix coarsest;
+  quant::Quantised coarsest;
 };
 GridMenu grid_menu(const Candidate& candidate, const tt::Matrix& weight, const Evidence& evidence,
                    const LayerPlan& first, const std::vector<quant::Grid>& grids, bool corrections);
@@ -31,6 +32,7 @@ struct GridFit {
   tt::Chain correction;  // rank 0: without cores
   tt::Matrix fitted;     // [in x out] or [rows x columns]
 };
+tt::Matrix expand(const Candidate& candidate, const quant::Quantised& base);  // [in x out] or [rows x columns]
 // GPTQ with inputs, else each number to the nearest level. `target`: target_of() the weight.
 GridFit fit_on_grid(const Candidate& candidate, const tt::Matrix& target, const Evidence& evidence,
                     const LayerPlan& plan);

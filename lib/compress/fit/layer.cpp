@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/compress/fit/decoder_fit.h"
 #include "lib/core/error.h"
 #include "lib/core/half.h"
 #include "lib/core/hash.h"
@@ -171,12 +172,12 @@ Matrix LayerFactors::approximation(std::int64_t rank) const {
   return all;
 }
 
-void measure_fit(const Matrix& weight, const Matrix& target, const Matrix& fitted, const Evidence& evidence,
-                 LayerOutcome& outcome) {
+void measure_fit(const Candidate& candidate, const Matrix& weight, const Matrix& target, const Matrix& fitted,
+                 const Evidence& evidence, LayerOutcome& outcome) {
   const Matrix lost = tt::difference(weight, fitted);
   outcome.rel_error = square_root_of_ratio(tt::squared_norm(lost), tt::squared_norm(weight));
   if (evidence.inputs) {
-    outcome.output_error = tt::output_error(target, fitted, evidence.inputs->judged.moment);
+    outcome.output_error = output_error(candidate, target, fitted, evidence.inputs->judged.moment);
   } else if (!evidence.judged_row_weights.empty()) {
     const std::vector<double>& weights = evidence.judged_row_weights;
     outcome.output_error = square_root_of_ratio(weighted_norm(lost, weights), weighted_norm(weight, weights));

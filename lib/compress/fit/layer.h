@@ -14,7 +14,7 @@ namespace comera::compress {
 
 // Known statistics of a layer's inputs. All fields are empty without calibration.
 struct Evidence {
-  const MomentGroup* inputs = nullptr;  // linear layers only
+  const MomentGroup* inputs = nullptr;  // of linear layers, and of decoders of words on a grid
   std::vector<double> row_weights;      // tables only: look-ups of each row, [rows]
   // Tables only: indices of exact rows, rising. The chain's error in these rows does not count. Requires row_weights.
   std::vector<std::int32_t> exact_rows = {};
@@ -86,8 +86,8 @@ class LayerFactors {
 };
 
 // Fills rel_error and output_error of a fitted matrix. `target`: target_of() the weight.
-void measure_fit(const tt::Matrix& weight, const tt::Matrix& target, const tt::Matrix& fitted, const Evidence& evidence,
-                 LayerOutcome& outcome);
+void measure_fit(const Candidate& candidate, const tt::Matrix& weight, const tt::Matrix& target,
+                 const tt::Matrix& fitted, const Evidence& evidence, LayerOutcome& outcome);
 
 // Only losses(), for every rank.
 std::vector<double> layer_losses(const Candidate& candidate, tt::Matrix weight, Evidence evidence);

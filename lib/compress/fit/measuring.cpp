@@ -93,12 +93,11 @@ std::vector<GridChoice> best_choices(std::vector<GridChoice> all, const Candidat
   return best;
 }
 
+bool is_on_grid(const LayerJob& job) { return job.first->form == PlannedForm::grid; }
+
 // Curve, menu and effect of a layer that is stored on a grid.
-void measure_grids(LayerJob& job, const Evidence& evidence, const Request& request) {
+void take_menu(LayerJob& job, const GridMenu& menu, const Request& request) {
   const Candidate& candidate = job.candidate;
-  const tt::Matrix weight = read_weight(request.folder, candidate);
-  const std::vector<quant::Grid> grids = job.first->fixed_grid ? std::vector{job.first->grid} : request.settings.grids;
-  const GridMenu menu = grid_menu(candidate, weight, evidence, *job.first, grids, request.settings.corrections);
   tt::LossCurve& curve = job.curve.emplace();
   curve.name = candidate.name;
   curve.dense_bytes = static_cast<std::int64_t>(candidate.bytes());
@@ -111,12 +110,41 @@ void measure_grids(LayerJob& job, const Evidence& evidence, const Request& reque
     curve.bytes.push_back(static_cast<std::int64_t>(planned_bytes(choice.plan, candidate)));
   }
   if (!request.calibrated() || request.settings.goal.tolerance || menu.coarsest_loss <= 0) return;
-  if (const auto moved = request.moments->effect(candidate.name, menu.coarsest))
+  if (const auto moved = request.moments->effect(candidate.name, expand(candidate, menu.coarsest)))
     job.effect = *moved * menu.norm / menu.coarsest_loss;
 }
 
+// A layer, and what is known about its inputs.
+struct Measured {
+  LayerJob* job;
+  Evidence evidence;
+};
+
+// Layers that are stored on grids. The probes run one after the other, on all threads.
+void measure_grids(const std::vector<Measured>& layers, const Request& request, TaskProgress& task) {
+  std::vector<GridMenu> menus(layers.size());
+  const auto find_menu = [&](std::int64_t i) {
+    const Measured& layer = layers[static_cast<std::size_t>(i)];
+    const LayerPlan& first = *layer.job->first;
+    const TaskProgress named(layer.job->candidate.name);
+    check_stop();
+    menus[static_cast<std::size_t>(i)] =
+        grid_menu(layer.job->candidate, read_weight(request.folder, layer.job->candidate), layer.evidence, first,
+                  first.fixed_grid ? std::vector{first.grid} : request.settings.grids, request.settings.corrections);
+  };
+  const bool wide = std::any_of(layers.begin(), layers.end(), [](const Measured& layer) {
+    return std::min(layer.job->candidate.in(), layer.job->candidate.out()) > large;
+  });
+  if (!wide) tt::each_apart(std::ssize(layers), find_menu);
+  for (std::int64_t i = 0; wide && i < std::ssize(layers); ++i) tt::each_apart(1, [&](std::int64_t) { find_menu(i); });
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    check_stop();
+    take_menu(*layers[i].job, menus[i], request);
+    task.advance();
+  }
+}
+
 void measure(LayerJob& job, Evidence evidence, const Request& request) {
-  if (job.first->form == PlannedForm::grid) return measure_grids(job, evidence, request);
   if (!request.calibrated()) {
     std::vector<double> losses =
         layer_losses(job.candidate, read_weight(request.folder, job.candidate), std::move(evidence));
@@ -142,19 +170,30 @@ std::int64_t widest_linear(const std::vector<LayerJob>& jobs) {
 // Measures the layers whose inputs the text reaches, and removes them from `left`. A part of a long text is enough to
 // choose the ranks, if it has enough tokens for every input.
 void measure_on_text(JobsByName& left, std::int64_t tokens, const Request& request, TaskProgress& task) {
-  const auto each = [&](const MomentGroup& group) {
-    for (const std::string& name : group.layers) {
-      const auto found = left.find(name);
-      if (found == left.end()) continue;
-      const TaskProgress layer(name);
-      check_stop();
-      measure(*found->second, {&group, {}}, request);
-      task.advance();
-      left.erase(found);
-    }
+  const auto wanted = [&](const std::string& layer, std::size_t) {
+    const auto found = left.find(layer);
+    return found != left.end() && found->second->reads_inputs();
   };
-  const auto wanted = [&](const std::string& layer, std::size_t) { return left.contains(layer); };
-  request.moments->visit({.wants = wanted, .tokens = tokens}, each);
+  const auto each = [&](std::span<const MomentGroup> groups) {
+    std::vector<Measured> on_grids;
+    for (const MomentGroup& group : groups)
+      for (const std::string& name : group.layers) {
+        const auto found = left.find(name);
+        if (found == left.end()) continue;
+        LayerJob& job = *found->second;
+        left.erase(found);
+        if (is_on_grid(job)) {
+          on_grids.push_back({&job, {&group, {}}});
+          continue;
+        }
+        const TaskProgress layer(name);
+        check_stop();
+        measure(job, {&group, {}}, request);
+        task.advance();
+      }
+    measure_grids(on_grids, request, task);
+  };
+  request.moments->visit_together({.wants = wanted, .tokens = tokens}, each);
 }
 
 // Sets the weights of the layers' relative losses. With calibration: the measured effect, if it was measured for every
@@ -193,15 +232,24 @@ void measure_layers(std::vector<LayerJob>& jobs, const Request& request) {
   }
   TaskProgress task("looking at layers", std::ssize(left));
   if (spectra && request.calibrated()) measure_on_text(left, enough_tokens(widest_linear(jobs)), request, task);
+  std::vector<Measured> on_grids;
   for (const auto& [name, job] : left) {
+    const auto evidence = [&, job = job] {
+      return table_evidence(request.moments, job->candidate, job->first->layout.exact_rows);
+    };
+    if (is_on_grid(*job) && request.settings.goal.needs_losses()) {
+      on_grids.push_back({job, evidence()});
+      continue;
+    }
     const TaskProgress layer(name);
     check_stop();
-    if (spectra || (job->first->form == PlannedForm::grid && request.settings.goal.needs_losses()))
-      measure(*job, table_evidence(request.moments, job->candidate, job->first->layout.exact_rows), request);
+    if (spectra)
+      measure(*job, evidence(), request);
     else
       add_curve(*job, straight_losses(job->candidate), request);
     task.advance();
   }
+  measure_grids(on_grids, request, task);
   weigh(open, request.calibrated());
 }
 

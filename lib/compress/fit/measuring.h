@@ -5,7 +5,8 @@
 
 namespace comera::compress {
 
-// Fills curve and effect of every job that no rule keeps dense. Memory holds one layer at a time.
+// Fills curve and effect of every job that no rule keeps dense. Memory holds one layer at a time, of
+// layers on grids one per thread unless they have more than 2,048 inputs.
 void measure_layers(std::vector<LayerJob>& jobs, const Request& request);
 
 // True if the curves are those of spectra. Without spectra all layers have the same curve: the error falls linearly

@@ -12,6 +12,30 @@ namespace {
 // A share of the squared norm. A table that loses more gives later layers inputs that are too far from the dense ones.
 constexpr double largest_table_loss = 0.4;
 
+[[noreturn]] void fail_small(const Request& request, std::uint64_t budget, std::uint64_t least) {
+  const auto dense = static_cast<double>(request.counted.dense_bytes());
+  fail_input(
+      "[tensorize] {}: {} bytes are wanted, but with {} everywhere {} are left, a ratio of {:.2f}; that is the most "
+      "for these weights",
+      request.folder.path(), budget, request.settings.grids.empty() ? "rank 1" : "the fewest bits", least,
+      std::floor(100 * dense / static_cast<double>(least)) / 100);
+}
+
+// The plan with the fewest bytes that the rules allow.
+LayerPlan smallest_plan(const LayerJob& job, const Settings& settings) {
+  LayerPlan plan = *job.first;
+  if (job.ruled_dense()) return plan;
+  if (plan.form == PlannedForm::grid) {
+    for (const quant::Grid grid : settings.grids)
+      if (!plan.fixed_grid && quant::block_bytes(grid) < quant::block_bytes(plan.grid)) plan.grid = grid;
+    return plan;
+  }
+  if (plan.rank > 0) return plan;
+  plan.rank = 1;
+  if (planned_bytes(plan, job.candidate) >= job.candidate.bytes()) plan.form = PlannedForm::keep_dense;
+  return plan;
+}
+
 // Sets rank, form and reason of the layer at its newest size.
 void settle(LayerJob& job, const tt::Allotment& allotment) {
   const Candidate& candidate = job.candidate;
@@ -77,7 +101,7 @@ class Allotting {
     const tt::Allocation smallest = tt::by_rank(curves_, 1);
     settle_all(smallest);
     const std::uint64_t least = file_bytes();
-    if (least > budget) fail_small(budget, least);
+    if (least > budget) fail_small(request_, budget, least);
     std::int64_t layers_budget = static_cast<std::int64_t>(budget) - static_cast<std::int64_t>(least) + smallest.bytes;
     for (int round = 0;; ++round) {
       layers_budget = std::max(layers_budget, tt::smallest_bytes(curves_));
@@ -90,15 +114,6 @@ class Allotting {
 
  private:
   std::uint64_t file_bytes() const { return planned_bytes(request_.counted, jobs_, size_, request_.calibrated()); }
-
-  [[noreturn]] void fail_small(std::uint64_t budget, std::uint64_t least) const {
-    const auto dense = static_cast<double>(request_.counted.dense_bytes());
-    fail_input(
-        "[tensorize] {}: {} bytes are wanted, but with {} everywhere {} are left, a ratio of {:.2f}; that is the most "
-        "for these weights",
-        request_.folder.path(), budget, request_.settings.grids.empty() ? "rank 1" : "the fewest bits", least,
-        std::floor(100 * dense / static_cast<double>(least)) / 100);
-  }
 
   void settle_all(const tt::Allocation& allocation) {
     auto allotment = allocation.layers.begin();
@@ -144,13 +159,31 @@ class Allotting {
 
 }  // namespace
 
-void allot_size(std::vector<LayerJob>& jobs, const Request& request, double ratio) {
+void require_possible(std::vector<LayerJob>& jobs, const Request& request) {
+  const auto budgets = request.settings.goal.size_budgets(request.counted.dense_bytes());
+  if (!budgets.front()) return;
+  const std::size_t size = jobs.front().sizes.size();
+  for (LayerJob& job : jobs) job.sizes.push_back({.plan = smallest_plan(job, request.settings)});
+  const std::uint64_t least = request.counted.bytes(jobs, size);
+  for (LayerJob& job : jobs) job.sizes.pop_back();
+  for (const std::optional<std::uint64_t>& budget : budgets)
+    if (least > *budget) fail_small(request, *budget, least);
+}
+
+std::vector<std::optional<std::uint64_t>> Goal::size_budgets(std::uint64_t dense_bytes) const {
+  std::vector<std::optional<std::uint64_t>> all(budgets.begin(), budgets.end());
+  for (const double ratio : ratios)
+    all.emplace_back(static_cast<std::uint64_t>(static_cast<double>(dense_bytes) / ratio));
+  if (all.empty()) all.emplace_back();
+  return all;
+}
+
+void allot_size(std::vector<LayerJob>& jobs, const Request& request, std::optional<std::uint64_t> budget) {
   const Goal& goal = request.settings.goal;
   Allotting allotting(jobs, request);
+  if (budget) return allotting.by_budget(*budget);
   if (goal.rank) return allotting.by_rank(*goal.rank);
   if (goal.tolerance) return allotting.by_tolerance(*goal.tolerance);
-  if (goal.budget) return allotting.by_budget(*goal.budget);
-  allotting.by_budget(static_cast<std::uint64_t>(static_cast<double>(request.counted.dense_bytes()) / ratio));
 }
 
 }  // namespace comera::compress

@@ -175,6 +175,7 @@ std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choi
     if (!wanted) continue;
     const bool table = choice.tables ? choice.tables->contains(name) : known_table || head || looks_like_table(name);
     candidates.push_back(candidate_of(entry.tensor, table, !choice.tables && is_conv1d(architecture, name)));
+    candidates.back().decodes = head && table;
     find_ties(folder, candidates.back());
   }
   if (candidates.empty())

@@ -18,13 +18,15 @@ void certify_again(std::vector<LayerJob>& jobs, std::size_t size, const io::Mode
   std::map<std::string, LayerJob*> by_name;
   for (LayerJob& job : jobs) {
     if (!job.sizes[size].outcome->chain) continue;
-    if (job.candidate.table)
+    if (!job.reads_inputs())
       follow(moments, job, size, 0);
     else
       by_name[job.candidate.name] = &job;
   }
   const CompressedLayers layers{
+
       .has = [&](const std::string& name) { return by_name.contains(name); },
+      .candidate = [&](const std::string& name) { return by_name.at(name)->candidate; },
       .dense = [&](const std::string& name) { return read_weight(folder, by_name.at(name)->candidate); },
       .fitted = [&](const std::string& name) { return fitted_matrix(*by_name.at(name), size); },
       .follow = [&](const std::string& name, const tt::Matrix&) { follow(moments, *by_name.at(name), size, 0); }};

@@ -20,10 +20,11 @@ struct Instead {
 class InputObserver {
  public:
   virtual ~InputObserver() = default;
-  // x [K, M] is the input of the dense layer of this name (without ".weight") while a walk computes. May end the walk
-  // by an exception.
+  // x [K, M] is the input of the dense layer, or of the decoder of words, of this name (without ".weight") while a walk
+  // computes. May end the walk by an exception.
   virtual void see(const std::string& layer, const plan::Tensor& x) = 0;
-  // Called after see(). The default: the layer computes x W. Factors need a backend whose products use no workspace.
+  // Called after see() of a layer. The default: the layer computes x W. Factors need a backend whose products use no
+  // workspace.
   virtual Instead instead(const std::string& layer, std::int64_t tokens) {
     return static_cast<void>(layer), static_cast<void>(tokens), Instead{};
   }

@@ -197,9 +197,9 @@ Table tensorize_ratios(std::span<const Result> results) {
   for (const Result& result : results) {
     std::int64_t dense = 0;
     for (const LayerOutcome& layer : result.layers) dense += !layer.chain;
-    table.rows.push_back({result.output, result.asked_ratio, whole(result.file_bytes), result.ratio(),
-                          mean_error(result), result.worst_error(), dense, rounded(cosine_of(result)),
-                          rounded(perplexity_of(result))});
+    const Cell asked = result.asked_ratio > 0 ? Cell(result.asked_ratio) : Cell();
+    table.rows.push_back({result.output, asked, whole(result.file_bytes), result.ratio(), mean_error(result),
+                          result.worst_error(), dense, rounded(cosine_of(result)), rounded(perplexity_of(result))});
   }
   return without_empty_columns(table);
 }

@@ -1,5 +1,5 @@
 // Reports of tensorize and of its plans: a line per layer, totals in whole-file bytes, and bytes against error for
-// several ratios.
+// several sizes.
 #pragma once
 
 #include <span>

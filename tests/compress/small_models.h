@@ -1,4 +1,4 @@
-// A BERT of three blocks with its vocabulary, and text of its words.
+// A BERT of three blocks and a decoder of two, with their vocabulary, and text of its words.
 #pragma once
 
 #include <fmt/format.h>
@@ -50,25 +50,53 @@ inline std::map<std::string, io::FileShape> shapes() {
   return all;
 }
 
-// A small BERT with strongly anisotropic inputs: rows of tables and norms differ much in size.
-inline void write_model(const std::string& folder) {
+// Strongly anisotropic inputs: rows of tables and norms differ much in size.
+inline void write_weights(const std::string& folder, const std::map<std::string, io::FileShape>& all) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal(0, 0.2f);
   std::map<std::string, std::vector<float>> values;
   std::vector<io::TensorToWrite> tensors;
-  for (const auto& [name, shape] : shapes()) {
+  for (const auto& [name, shape] : all) {
     std::vector<float>& data = values[name];
     for (std::int64_t i = 0; i < io::elements_of(shape); ++i)
       data.push_back(normal(random) * std::exp(-0.1f * static_cast<float>(i % shape.back())));
-    if (name.ends_with("LayerNorm.weight"))
+    if (shape.size() == 1 && (name.ends_with("LayerNorm.weight") || name.ends_with("norm.weight")))
       for (std::size_t i = 0; i < data.size(); ++i) data[i] = std::exp(-0.15f * static_cast<float>(i));
   }
-  for (const auto& [name, shape] : shapes()) tensors.push_back({name, io::StoredType::F32, shape, values[name].data()});
+  for (const auto& [name, shape] : all) tensors.push_back({name, io::StoredType::F32, shape, values[name].data()});
   io::write_safetensors(folder + "/model.safetensors", tensors, {});
+}
+
+inline void write_model(const std::string& folder) {
+  write_weights(folder, shapes());
   write_file_atomic(folder + "/config.json", io::json_text(config()));
   std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
   for (int i = 5; i < vocabulary; ++i) words += fmt::format("w{}\n", i);
   write_file_atomic(folder + "/vocab.txt", words);
+}
+
+// A decoder of two blocks with the same words. With `tied` its decoder of words is the word table.
+inline void write_decoder(const std::string& folder, bool tied) {
+  write_model(folder);  // for the vocabulary
+  const io::Json decoder{{"model_type", "llama"},    {"architectures", {"LlamaForCausalLM"}},
+                         {"hidden_size", hidden},    {"intermediate_size", intermediate},
+                         {"num_hidden_layers", 2},   {"num_attention_heads", 4},
+                         {"vocab_size", vocabulary}, {"max_position_embeddings", 32},
+                         {"rms_norm_eps", 1e-5},     {"tie_word_embeddings", tied},
+                         {"hidden_act", "silu"}};
+  std::map<std::string, io::FileShape> all{{"model.embed_tokens.weight", {vocabulary, hidden}},
+                                           {"model.norm.weight", {hidden}}};
+  if (!tied) all["lm_head.weight"] = {vocabulary, hidden};
+  for (int i = 0; i < 2; ++i) {
+    const std::string block = fmt::format("model.layers.{}.", i);
+    for (const char* part : {"q_proj", "k_proj", "v_proj", "o_proj"})
+      all[block + "self_attn." + part + ".weight"] = {hidden, hidden};
+    all[block + "mlp.gate_proj.weight"] = all[block + "mlp.up_proj.weight"] = {intermediate, hidden};
+    all[block + "mlp.down_proj.weight"] = {hidden, intermediate};
+    all[block + "input_layernorm.weight"] = all[block + "post_attention_layernorm.weight"] = {hidden};
+  }
+  write_file_atomic(folder + "/config.json", io::json_text(decoder));
+  write_weights(folder, all);
 }
 
 inline void write_text(const std::string& path) {

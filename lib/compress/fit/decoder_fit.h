@@ -1,0 +1,21 @@
+// The decoder of words as a linear layer. Its table [words x columns] is the transpose of a linear weight, and every
+// row is fitted to the same inputs, so that a few rows at a time are enough.
+#pragma once
+
+#include "lib/compress/plan/plan.h"
+#include "lib/quant/rounding.h"
+
+namespace comera::compress {
+
+// The rows on a grid for logits h Wᵀ. `inputs`: of the moment S = sum of h hᵀ.
+quant::Quantised fit_decoder(const tt::Matrix& table, const quant::LinearFit& inputs, quant::Grid grid);
+
+// tt::output_norm(), tt::output_loss() and tt::output_error() of a weight as its candidate is stored: [in x out], or
+// the table of a decoder of words.
+double output_norm(const Candidate& candidate, const tt::Matrix& weight, const tt::Matrix& moment);
+double output_loss(const Candidate& candidate, const tt::Matrix& weight, const tt::Matrix& fitted,
+                   const tt::Matrix& moment);
+double output_error(const Candidate& candidate, const tt::Matrix& weight, const tt::Matrix& fitted,
+                    const tt::Matrix& moment);
+
+}  // namespace comera::compress
