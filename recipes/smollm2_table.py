@@ -14,7 +14,7 @@ import random
 import sys
 
 SAMPLES = 2000
-METHODS = ("nearest", "gptq", "eora", "comera")
+METHODS = ("nearest", "gptq", "eora", "comera", "refined")
 
 
 def rows(path):

@@ -66,7 +66,7 @@ Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique
       weights_files_(folder_, calibration(), settings_.refinement.on) {
   check_input();
   // Without bits a decoder of words stays dense unless --include names it.
-  settings_.choice.heads = !settings_.grids.empty();
+  settings_.choice.heads = !settings_.grids.empty() || !settings_.goal.plan_file.empty();
   jobs_ = find_jobs(folder_, settings_.choice);
   make_plans();
 }

@@ -64,11 +64,11 @@ for size in 4.5 3; do
   expect_out "^\\| eora-$size \\| 0.00 \\| 7.389 .* 0.500 \\| 0.500 \\|"
 done
 # Budgets count every weight at so many bits; a whole number of bits needs no budget to round.
-budget=$((4114944 * 9 / 16 + 200000)),1743104
+budget=$((4114944 * 9 / 16 + 250000)),1793104
 grep -q -- "comera.sizes .*--bits auto --budget $budget --calibrate" calls || fail "comera has the budgets $budget"
 grep -q -- "gptq.sizes .*--bits auto --budget $budget .*--sweeps 0 --no-corrections" calls || fail "so does GPTQ"
 grep -q -- "nearest-4.5 .*--bits 4" calls || fail "rounding to 4 bits"
-grep -q -- "nearest-3 .*--bits auto --budget 1743104$" calls || fail "rounding by budget"
+grep -q -- "nearest-3 .*--bits auto --budget 1793104$" calls || fail "rounding by budget"
 python3 - <<'PY' || fail "EoRA's plan fills the budget with one rank"
 import json
 layers = json.load(open("folder/eora-4.5.plan.json"))["layers"]
@@ -92,7 +92,7 @@ export COMERA=$real
 rm -r data folder
 expect_needs text/c4_sample.txt.zst smollm2
 made_text c4_sample
-made_decoder folder/original 256 # more than the 200,000 bytes that each budget adds
+made_decoder folder/original 256 # more than the 250,000 bytes that each budget adds
 cp -r folder/original folder/rotated
 echo 'no grid' >folder/rotated.log
 check_recipe smollm2 '^\| original \| ' '^\| reference \| ' '^\| nearest-4.5 \| ' '^\| gptq-4.5 \| ' '^\| eora-4.5 \| ' \

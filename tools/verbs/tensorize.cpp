@@ -360,7 +360,8 @@ std::vector<Option> refinement_options() {
   return {{.name = "refine",
            .type = OptionType::flag,
            .group = "Calibration",
-           .help = "with --calibrate: train the factors, biases and norms of every block on the outputs of the dense "
+           .help = "with --calibrate: train the factors, numbers on grids, biases and norms of every block on the "
+                   "outputs of the dense "
                    "block, after its layers are fitted"},
           {.name = "refine-steps",
            .type = OptionType::integer,

@@ -21,6 +21,32 @@ std::vector<std::byte> bytes_of(std::span<const float> numbers, io::StoredType t
   return bytes;
 }
 
+std::string layer_of(const layers::Parameter& weight) {
+  return weight.name.substr(0, weight.name.size() - weight_ending.size());
+}
+
+// A bias, or the gain or shift of a norm.
+bool is_vector(const layers::Parameter& parameter) {
+  return !parameter.fixed && parameter.role != layers::Role::core && !BlockUpdateRule::is_on_grid(parameter);
+}
+
+// The layers whose factors, cores, or codes and scales, are trained.
+std::vector<std::string> trained_layers(BlockTrainer& trainer) {
+  std::vector<std::string> names;
+  for (const layers::ChainParameters& chain : trainer.model().chains())
+    if (!chain.cores.empty()) names.push_back(chain.name);
+  for (const layers::Parameter& parameter : trainer.model().parameters().all())
+    if (BlockUpdateRule::is_on_grid(parameter)) names.push_back(layer_of(parameter));
+  return names;
+}
+
+quant::Quantised stored_base(const LayerAtSize& at) {
+  const io::ChainSpec& chain = *at.outcome->chain;
+  const io::SafetensorsFile file(at.file);
+  const auto bytes = file.bytes(*file.find(chain.base_name()));
+  return {*chain.base, chain.base_lines(), chain.base_numbers(), {bytes.begin(), bytes.end()}};
+}
+
 void round_numbers(std::span<float> numbers, io::StoredType type) {
   const std::vector<std::byte> bytes = bytes_of(numbers, type);
   io::to_floats(type, bytes, numbers);
@@ -87,6 +113,7 @@ models::ModelSpec BlockRefiner::spec_of(const std::vector<std::string>& linears,
     form.initial_ranks = chain.initial_ranks;
     form.folded = true;
     if (!chain.base) form.storage = layers::Storage::chain;
+    if (chain.base && chain.layout.empty()) form = {};  // dense: its codes and scales are trained
   }
   return spec;
 }
@@ -103,14 +130,18 @@ void BlockRefiner::load(BlockTrainer& trainer, std::size_t size) const {
   }
   for (const layers::Parameter& parameter : model.parameters().all()) {
     if (parameter.role == layers::Role::core) continue;
-    const LayerJob* job = parameter.fixed
-                              ? compressed(parameter.name.substr(0, parameter.name.size() - weight_ending.size()), size)
-                              : nullptr;
+    const LayerJob* job =
+        parameter.fixed || BlockUpdateRule::is_on_grid(parameter) ? compressed(layer_of(parameter), size) : nullptr;
     if (!job) {
       flows_.read(parameter, BlockTrainer::numbers(parameter));
       continue;
     }
     const LayerAtSize& at = job->sizes[size];
+    if (!parameter.fixed) {
+      flows_.read(parameter, BlockTrainer::numbers(parameter));
+      trainer.set_on_grid(parameter, stored_base(at));
+      continue;
+    }
     const tt::FloatMatrix base = io::read_base(io::ModelFolder(at.file), *at.outcome->chain);
     std::copy(base.values.begin(), base.values.end(), BlockTrainer::numbers(parameter).begin());
   }
@@ -145,18 +176,17 @@ void BlockRefiner::round(BlockTrainer& trainer, std::size_t size) const {
     for (const layers::Parameter* core : chain.cores) round_numbers(BlockTrainer::numbers(*core), type);
   }
   for (const layers::Parameter& parameter : trainer.model().parameters().all())
-    if (!parameter.fixed && parameter.role != layers::Role::core)
-      round_numbers(BlockTrainer::numbers(parameter), type_of(parameter));
+    if (is_vector(parameter)) round_numbers(BlockTrainer::numbers(parameter), type_of(parameter));
+  trainer.round_scales();
   trainer.changed();
 }
 
 void BlockRefiner::save(BlockTrainer& trainer, const BlockOutcome& outcome, std::size_t size) {
   std::vector<Vector> vectors;
   if (outcome.kept) {
-    for (const layers::ChainParameters& chain : trainer.model().chains())
-      if (!chain.cores.empty()) save_layer(trainer, *compressed(chain.name, size), size);
+    for (const std::string& name : trained_layers(trainer)) save_layer(trainer, *compressed(name, size), size);
     for (const layers::Parameter& parameter : trainer.model().parameters().all()) {
-      if (parameter.fixed || parameter.role == layers::Role::core) continue;
+      if (!is_vector(parameter)) continue;
       const std::string tensor = flows_.tensor_of(parameter);
       const io::ModelFolder::Entry& entry = *folder_.find(tensor);
       std::vector<std::byte> bytes = bytes_of(BlockTrainer::numbers(parameter), entry.tensor.type);
@@ -170,7 +200,7 @@ void BlockRefiner::save(BlockTrainer& trainer, const BlockOutcome& outcome, std:
   work_.save_block(size, outcome.block, to_json(outcome), tensors);
 }
 
-// Cores are new, everything else is as it was fitted.
+// Cores, and codes and scales, are new, everything else is as it was fitted.
 void BlockRefiner::save_layer(BlockTrainer& trainer, LayerJob& job, std::size_t size) {
   const LayerAtSize& at = job.sizes[size];
   const io::SafetensorsFile fitted(at.file);
@@ -180,8 +210,11 @@ void BlockRefiner::save_layer(BlockTrainer& trainer, LayerJob& job, std::size_t 
   Hasher hasher;
   for (io::TensorToWrite& tensor : tensors) {
     const layers::Parameter* core = trainer.model().parameters().find(tensor.name);
+    const layers::Parameter* weight = trainer.model().parameters().find(job.candidate.name + ".weight");
     if (core) {
       stored.push_back(bytes_of(BlockTrainer::numbers(*core), tensor.type));
+    } else if (weight && BlockUpdateRule::is_on_grid(*weight)) {
+      stored.push_back(trainer.on_grid(*weight).bytes);
     } else {
       const auto bytes = fitted.bytes(*fitted.find(tensor.name));
       stored.emplace_back(bytes.begin(), bytes.end());
@@ -197,9 +230,8 @@ void BlockRefiner::save_layer(BlockTrainer& trainer, LayerJob& job, std::size_t 
 // From now on jobs, model and trainer have the refined numbers.
 void BlockRefiner::adopt(BlockTrainer& trainer, const std::vector<std::string>& linears, std::size_t block,
                          std::size_t size) {
-  for (const layers::ChainParameters& chain : trainer.model().chains()) {
-    if (chain.cores.empty()) continue;
-    LayerJob& job = *compressed(chain.name, size);
+  for (const std::string& name : trained_layers(trainer)) {
+    LayerJob& job = *compressed(name, size);
     job.sizes[size].outcome = work_.refined(size, job.number);
     job.sizes[size].file = work_.refined_path(size, job.number);
   }
@@ -208,7 +240,7 @@ void BlockRefiner::adopt(BlockTrainer& trainer, const std::vector<std::string>& 
     if (const LayerJob* job = compressed(name, size)) follow(moments_, *job, size, size);
   const io::SafetensorsFile vectors(work_.block_path(size, block));
   for (const layers::Parameter& parameter : trainer.model().parameters().all()) {
-    if (parameter.fixed || parameter.role == layers::Role::core) continue;
+    if (!is_vector(parameter)) continue;
     const io::StoredTensor* stored = vectors.find(flows_.tensor_of(parameter));
     if (!stored) continue;
     vectors.read_floats(*stored, BlockTrainer::numbers(parameter));

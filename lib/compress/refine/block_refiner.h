@@ -1,6 +1,6 @@
-// Refines the fitted layers of a block: their factors and cores, corrections beside grids, biases and norms are trained
-// on the outputs of the whole block (AA-SVD, arXiv 2604.02119). Numbers on grids and weights that stay dense are fixed.
-// The trained block is kept if its error on the text that chooses is smaller.
+// Refines the fitted layers of a block: their factors and cores, corrections beside grids, codes and scales
+// of grids without one, biases and norms are trained on the outputs of the whole block (AA-SVD, arXiv 2604.02119).
+// Weights that stay dense are fixed. The trained block is kept if its error on the text that chooses is smaller.
 #pragma once
 
 #include <map>

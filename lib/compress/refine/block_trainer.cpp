@@ -45,6 +45,19 @@ std::span<float> BlockTrainer::numbers(const layers::Parameter& parameter) {
   return {static_cast<float*>(parameter.value.data), static_cast<std::size_t>(parameter.shape.elements())};
 }
 
+void BlockTrainer::set_on_grid(const layers::Parameter& parameter, const quant::Quantised& base) {
+  rule_->set_grid(parameter, quant::TrainedGrid(base, numbers(parameter)));
+  rule_->grid(parameter).expand(numbers(parameter));
+}
+
+void BlockTrainer::round_scales() {
+  for (const layers::Parameter& parameter : model().parameters().all()) {
+    if (!BlockUpdateRule::is_on_grid(parameter)) continue;
+    rule_->grid(parameter).round();
+    rule_->grid(parameter).expand(numbers(parameter));
+  }
+}
+
 double BlockTrainer::error(TextPart part) {
   double lost = 0, whole = 0;
   const auto hidden = static_cast<double>(models::common(flows_.spec()).hidden);

@@ -16,14 +16,20 @@ namespace comera::compress {
 
 class BlockTrainer {
  public:
-  // `flows`, open at the block, outlive the trainer. `spec`: the forms of the block's weights; a dense weight in it
-  // would be trained whole. Weights are zero until they are set.
+  // `flows`, open at the block, outlive the trainer. `spec`: the forms of the block's weights; a dense linear weight in
+  // it lies on a grid, whose codes and scales are trained. Weights are zero until they are set.
   BlockTrainer(BlockFlows& flows, const models::ModelSpec& spec, std::size_t block);
 
   layers::Model& model() { return engine_->model(); }
   static std::span<float> numbers(const layers::Parameter& parameter);
   // Call it after a write to numbers().
   void changed() { engine_->weights_changed(); }
+
+  // Sets a weight on a grid, and gives what it has become. numbers() holds the dense weight when it is set.
+  void set_on_grid(const layers::Parameter& parameter, const quant::Quantised& base);
+  quant::Quantised on_grid(const layers::Parameter& parameter) { return rule_->grid(parameter).packed(); }
+  // Rounds the scales of all such weights to half precision.
+  void round_scales();
 
   // ||output - target|| / ||target|| over the tokens of this part of the text.
   double error(TextPart part);

@@ -1,11 +1,14 @@
-// AdamW for the refinement of a block: every tensor has a rate of its own, relative to the size of its numbers.
+// AdamW for the refinement of a block: every tensor has a rate of its own, relative to the size of its numbers. Of a
+// weight on a grid codes and scales are trained.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "kernels/step_scalars.h"
 #include "lib/engine/weight_update.h"
+#include "lib/quant/trained_grid.h"
 
 namespace comera::compress {
 
@@ -24,9 +27,21 @@ class BlockUpdateRule final : public engine::UpdateRule {
   // Sets the rates of step number `step`, from 0.
   void begin(std::int64_t step, double rate);
 
+  // True for the weight of a linear layer that lies on a grid: its numbers follow from trained codes and scales.
+  static bool is_on_grid(const layers::Parameter& parameter);
+  void set_grid(const layers::Parameter& parameter, quant::TrainedGrid grid);
+  quant::TrainedGrid& grid(const layers::Parameter& parameter);  // once it was set
+
  private:
-  std::shared_ptr<std::vector<kernels::AdamwScalars>> scalars_;  // by the index of the parameter
-  std::vector<double> sizes_;                                    // the same
+  class Update;
+  struct Shared {
+    std::vector<kernels::AdamwScalars> scalars;  // by the index of the parameter
+    std::map<int, quant::TrainedGrid> grids;     // the same, of weights on grids
+    std::int64_t step = 0;
+    double rate = 0;
+  };
+  std::shared_ptr<Shared> shared_;
+  std::vector<double> sizes_;  // by the index of the parameter
 };
 
 }  // namespace comera::compress

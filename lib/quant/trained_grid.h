@@ -1,0 +1,43 @@
+// A weight on a grid whose codes and scales learn from the weight's own gradient, as in the block-wise training of
+// EfficientQAT (arXiv 2407.11062).
+//
+// Number i of a block is d (round(u_i) - zero) + m with a real code u_i. The gradient of d and m is exact while the
+// codes stay; that of u_i goes straight through the rounding, d times the gradient of the number.
+#pragma once
+
+#include <span>
+
+#include "lib/quant/rounding.h"
+
+namespace comera::quant {
+
+class TrainedGrid {
+ public:
+  // `base`: of a linear weight; `weight` [in x out]: the numbers that it stands for. Codes start where `base` has them,
+  // on the side of the weight's numbers.
+  TrainedGrid(const Quantised& base, std::span<const float> weight);
+
+  // One step of AdamW without decay. `gradient` of the weight [in x out]; `rate`: the largest step of a code, and of a
+  // scale relative to the root mean square of all at the start; `step`: from 0.
+  void step(std::span<const float> gradient, double rate, std::int64_t step);
+  // The present numbers [in x out].
+  void expand(std::span<float> weight) const;
+  // Scales become numbers of half precision, as they are stored.
+  void round();
+  Quantised packed() const;
+
+ private:
+  struct Trained {
+    std::vector<float> values, moment1, moment2;
+    double size = 1;  // of which a rate is a share
+    void start();
+    void start_at_size();  // the root mean square of the values
+  };
+
+  Grid grid_;
+  std::int64_t in_, out_;
+  Trained codes_;           // [in x out]
+  Trained scales_, least_;  // [blocks x out]
+};
+
+}  // namespace comera::quant

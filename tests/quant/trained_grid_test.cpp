@@ -1,0 +1,71 @@
+#include "lib/quant/trained_grid.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+using namespace comera;
+using namespace comera::quant;
+
+namespace {
+
+constexpr std::int64_t in = 70, out = 24;  // blocks of 32, 32 and 6
+
+tt::Matrix draws(unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal(0, 0.1);
+  tt::Matrix numbers(in, out);
+  for (double& number : numbers.values) number = normal(random);
+  return numbers;
+}
+
+std::vector<float> floats(const tt::Matrix& matrix) { return {matrix.values.begin(), matrix.values.end()}; }
+
+double distance(const std::vector<float>& a, const tt::Matrix& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b.values[i]) * (a[i] - b.values[i]);
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("trained grid: begins with the numbers of the base, and packs what it expands") {
+  const tt::Matrix weight = draws(1);
+  for (const Grid grid : all_grids) {
+    INFO(name_of(grid));
+    const Quantised base = round_linear(weight, grid);
+    TrainedGrid trained(base, floats(weight));
+    CHECK(trained.packed().bytes == base.bytes);
+    std::vector<float> numbers(floats(weight).size());
+    trained.expand(numbers);
+    CHECK(distance(numbers, expand_linear(base)) == 0);
+    const std::vector<float> gradient = floats(draws(2));
+    for (int step = 0; step < 20; ++step) trained.step(gradient, 0.05, step);
+    trained.round();
+    trained.expand(numbers);
+    CHECK(distance(numbers, expand_linear(base)) > 0);
+    CHECK(distance(numbers, expand_linear(trained.packed())) == 0);
+  }
+}
+
+// The loss |W - T|^2 / 2 of another weight T than the one that was rounded.
+TEST_CASE("trained grid: steps along the gradient come closer to another weight") {
+  const tt::Matrix first = draws(3);
+  tt::Matrix target = first;
+  const tt::Matrix move = draws(4);
+  for (std::size_t i = 0; i < target.values.size(); ++i) target.values[i] += 0.5 * move.values[i];
+  for (const Grid grid : {Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0}) {
+    INFO(name_of(grid));
+    TrainedGrid trained(round_linear(first, grid), floats(first));
+    std::vector<float> numbers(floats(first).size());
+    trained.expand(numbers);
+    const double before = distance(numbers, target);
+    constexpr int steps = 400;
+    for (int step = 0; step < steps; ++step) {
+      std::vector<float> gradient(numbers.size());
+      for (std::size_t i = 0; i < numbers.size(); ++i) gradient[i] = numbers[i] - static_cast<float>(target.values[i]);
+      trained.step(gradient, 0.02 * (steps - step) / steps, step);
+      trained.expand(numbers);
+    }
+    CHECK(distance(numbers, target) < 0.6 * before);
+  }
+}
