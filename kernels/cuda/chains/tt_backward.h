@@ -137,6 +137,7 @@ using GroupSums = Batch<GroupSum, 2 * max_outputs + 1>;
 constexpr unsigned group_threads = 256;
 
 static __global__ void __launch_bounds__(group_threads) add_groups(const GroupSums __grid_constant__ batch) {
+  begin_kernel();
   const GroupSum& o = batch.item[item_of_block(batch)];
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x - o.first_block) * group_threads + threadIdx.x;
   if (at >= o.count) return;

@@ -135,6 +135,7 @@ __device__ void write_dx(const LeftGradient<T>& a, const WarpTile& tile, LaneVec
 template <class T, int strips>
 __global__ void __launch_bounds__(LeftTile<T, strips>::threads)
     tt_backward_left(const LeftGradient<T> __grid_constant__ a) {
+  begin_kernel();
   using Tile = LeftTile<T, strips>;
   const int warp = static_cast<int>(threadIdx.x) / warp_size, first = static_cast<int>(blockIdx.x) * Tile::columns,
             own = warp * warp_tile;

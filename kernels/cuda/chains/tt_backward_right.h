@@ -170,6 +170,7 @@ __device__ void write_column_sums(const LanePairs& sums, int column, int columns
 template <class T, int across, int strips>
 __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across > 1 ? 1 : 2)
     tt_backward_right(const RightGradient<T> __grid_constant__ a) {
+  begin_kernel();
   using Tile = RightTile<T, across, strips>;
   int output = 0;
   while (output + 1 < a.outputs && static_cast<int>(blockIdx.x) >= a.output[output + 1].first_slice) ++output;
