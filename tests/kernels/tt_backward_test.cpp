@@ -1,6 +1,6 @@
 // The kernels of a TT layer's backward on CUDA in both element types, against sums in double that carry their error
 // bounds.
-#include "kernels/cuda/chains/tt_backward.h"
+#include "kernels/cuda/tt_linear/tt_backward.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "kernels/chain.h"
+#include "kernels/cuda/chains/divisor.h"
 #include "kernels/cuda/common/batch.h"
-#include "kernels/cuda/common/divisor.h"
 #include "kernels/cuda/common/vector.h"
 
 namespace comera::kernels::cuda {

@@ -6,9 +6,9 @@
 // Shape and GPU fix the order of all sums.
 #pragma once
 
-#include "kernels/cuda/chains/tt_backward_left.h"
 #include "kernels/cuda/common/batch.h"
 #include "kernels/cuda/common/workspace.h"
+#include "kernels/cuda/tt_linear/tt_backward_left.h"
 
 namespace comera::kernels::cuda {
 

@@ -7,7 +7,7 @@
 // possible with two blocks per processor.
 #pragma once
 
-#include "kernels/cuda/chains/tt_backward_right.h"
+#include "kernels/cuda/tt_linear/tt_backward_right.h"
 
 namespace comera::kernels::cuda {
 
