@@ -301,6 +301,7 @@ OptionTable options() {
 }
 
 void record(const OptionValues& values) {
+  emulator::set_shared_limit(std::size_t{227} << 10);  // of the GPUs of the model in scripts/cuda_cost.py
   models::DataFacts facts;
   facts.max_length = values.integer("seq");
   const models::ModelSpec spec = models::spec_from_options(values, facts);
