@@ -44,6 +44,10 @@ struct Device {
   Status (*end_graph)(const Context&, void** graph, std::size_t* calls) = nullptr;
   Status (*launch_graph)(const Context&, void* graph) = nullptr;
   void (*release_graph)(void* graph) = nullptr;
+  // Whether kernels of later calls may begin while the kernel before them ends, where the GPU can do that: it can wait
+  // for a kernel's memory inside the next one. Default: they may. Results are the same bytes. Graphs keep the setting
+  // with which they were recorded.
+  void (*overlap_launches)(bool wanted) = nullptr;
 };
 
 struct Backend {

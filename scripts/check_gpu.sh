@@ -143,6 +143,16 @@ same_bytes_after_resume() { # DTYPE
     cmp "$work/whole/model.safetensors" "$work/stopped/model.safetensors"
 }
 
+# Kernels that begin while the one before ends give the bytes of kernels that wait. The second run has the first one's
+# paths.
+same_bytes_when_ordered() { # DTYPE
+  local command
+  pinned_run cuda "$1" "$work/overlapped" 30 || return 1
+  pinned_command cuda "$1" "$work/ordered" 30
+  "${command[@]}" --config "$work/overlapped/recipe.toml" --launches ordered &&
+    cmp "$work/overlapped/model.safetensors" "$work/ordered/model.safetensors"
+}
+
 # A run that needs more memory than there is ends with one sentence, and no folder is made.
 refused_for_memory() {
   local status=0
@@ -176,6 +186,7 @@ correct() {
   check pinned-loss-bf16 60 same_losses bf16 0.12 0.12
   check resume 60 same_bytes_after_resume fp32
   check resume-bf16 60 same_bytes_after_resume bf16
+  check ordered-launches 60 same_bytes_when_ordered bf16
 }
 
 steps() {
@@ -185,6 +196,8 @@ steps() {
   done
   ours "mnli-6enc 1 x 128 tt bf16" --model mnli-6enc --form tt --rank 30 --batch 1 --seq 128 --dtype bf16
   for batch in 32 1; do
+    ours "mnli-6enc $batch x 128 tt bf16, ordered launches" --model mnli-6enc --form tt --rank 30 --batch $batch \
+      --seq 128 --dtype bf16 --launches ordered
     ours "mnli-6enc $batch x 128 dense bf16" --model mnli-6enc --form dense --batch "$batch" --seq 128 --dtype bf16
   done
   theirs "mnli-6enc 32 x 128" --batch 32 --dtype bf16
@@ -231,9 +244,11 @@ profile() {
   done
 }
 
-# initcheck reads whole models: the tests of single kernels write every byte before a call.
+# initcheck reads whole models: the tests of single kernels write every byte before a call. Each kernel ends before the
+# next one begins, so that a tool that watches one launch at a time sees all of it.
 sanitize() {
   local tool sanitizer
+  export COMERA_LAUNCHES=ordered
   sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")
   if [ ! -x "$sanitizer" ]; then
     echo "there is no compute-sanitizer" > "$work/why"
@@ -258,7 +273,7 @@ report facts "$lines" "$run" "commit=$commit" "parts=$parts" \
 make_data
 device=cuda warmup=5 repetitions=20
 export COMERA_REQUIRE_GPU=1 bin work
-export -f pinned_command pinned_run same_losses same_bytes_after_resume refused_for_memory
+export -f pinned_command pinned_run same_losses same_bytes_after_resume same_bytes_when_ordered refused_for_memory
 declare -A limits=([first]=120 [correct]=480 [steps]=300 [layers]=240 [epoch]=150 [profile]=120 [sanitize]=480)
 for one in ${parts//,/ }; do
   begin_part "$one" "${limits[$one]}"

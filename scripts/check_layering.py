@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the includes: a room includes only rooms below it, kernels/ none; CUDA conditions are in kernels/ only.
+"""Checks the includes: a room includes only rooms below it, kernels/ none; CUDA conditions are in kernels/ only; every
+CUDA kernel begins with begin_kernel().
 
 The order is COMERA_ROOMS of cmake/Rooms.cmake. Kernels are below all rooms, tools above; tests may include everything.
 """
@@ -12,6 +13,8 @@ from sources import CODE, read, report, sources
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 BACKENDS = ("kernels/cpu/", "kernels/cuda/", "kernels/reference/")
 CUDA_CONDITION = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*CUDA", re.MULTILINE)
+KERNEL = re.compile(r"^(?!\s*#|\s*//).*__global__ ", re.MULTILINE)
+BODY = re.compile(r"\s*\{\s*begin_kernel\(\);")
 
 
 def order_of_rooms():
@@ -37,6 +40,18 @@ def problem_with(path, included, order):
     return None
 
 
+def kernels_without_beginning(path, text):
+    """Kernels of a file that read or write memory before the launch in front of them has ended (common/device.h)."""
+    for kernel in KERNEL.finditer(text):
+        at, depth = kernel.end(), 0
+        while text[at] not in "{;" or depth > 0:  # parentheses of bounds and parameters
+            depth += (text[at] == "(") - (text[at] == ")")
+            at += 1
+        if not BODY.match(text, at):
+            head = " ".join(text[kernel.start():at].split())
+            yield f"{path}: `{head[:100]}` does not begin with begin_kernel();"
+
+
 def main():
     order = order_of_rooms()
     problems, includes = [], 0
@@ -47,6 +62,7 @@ def main():
             problem = problem_with(path, included, order)
             if problem:
                 problems.append(problem)
+        problems += kernels_without_beginning(path, text)
         if room_of(path, order) != "kernels":
             problems += [f"{path}: `{line.strip()}` belongs into kernels/ or a build file"
                          for line in CUDA_CONDITION.findall(text)]

@@ -10,8 +10,12 @@ from sources import ROOT, report, sources
 PARTS = {"backend", "multiply_adds"}
 
 
+# Services of a GPU besides ops.
+SERVICES = "kernels/cuda/gpu/"
+
+
 def stems_of(room, suffixes):
-    return {pathlib.Path(path).stem: path for path in sources(suffixes, (room,))}
+    return {pathlib.Path(path).stem: path for path in sources(suffixes, (room,)) if not path.startswith(SERVICES)}
 
 
 def main():

@@ -9,7 +9,7 @@ The launches are those of the host: the program record_step (cmake --build build
 the emulator of the CUDA backend and counts what the threads of each launch do. The instructions are those of nvcc for
 sm_90a, read with nvdisasm. Without these tools the bounds by instructions are left out, and a line says so.
 
-A launch takes the gap between two launches and the longest of four times:
+A launch takes the gap before it and the longest of four times:
   bytes    what it reads and writes, each sector of 32 bytes once, at the rate of the memory; sectors that are in the
            second-level cache, because they are among the latest 25 MiB that the step touched, are read at its rate, and
            so is what the blocks read together (a sector once for each block).
@@ -17,6 +17,13 @@ A launch takes the gap between two launches and the longest of four times:
   issue    its instructions on the multiprocessor with the most blocks, four per clock at most, and fewer with a single
            warp per scheduler, because instructions of a warp wait for those before.
   latency  the waves of its blocks: each waits twice for memory, and at its barriers.
+
+On GPUs of compute capability 9.0 a kernel behind a kernel has the shorter gap of dependent launches: its blocks are
+there when the kernel before ends, and the gap is from the last write to the end of begin_kernel(). Copies, fills,
+products of the library and what follows them have the whole gap; --ordered gives it to every launch (comera's
+--launches ordered). The shorter gap is a guess without a published figure. What early blocks cost is not in the model:
+they take registers and shared memory of the kernel that still runs, and blocks that come early are spread over the
+multiprocessors that have room, not evenly.
 
 What is counted: bytes, mma instructions, exchanges and barriers are those of the emulated run. What is assumed: SASS
 shows no trip counts. A warp takes the longest way through a kernel's branches, but none with accesses by one or two
@@ -52,6 +59,7 @@ class Gpu:
     dependent_clocks: float = 4  # until an instruction can use a result (PMC10448217, table 3)
     independent: float = 2  # instructions of a warp in a row that do not wait for each other; a guess
     gap: float = 1.0e-6  # between the end of a launch of a graph and the beginning of the next one; a guess
+    early_gap: float = 0.5e-6  # the same for a kernel that was let in while the one before ended; a guess
     warps: int = 64  # of a multiprocessor; this and the next three: CUDA programming guide, compute capability 9.0
     blocks: int = 32
     registers: int = 65536
@@ -64,8 +72,8 @@ GPUS = {"h100": Gpu(memory=3.0e12), "h200": Gpu(memory=4.3e12)}
 TARGETS = {32: 1.45e-3, 1: 0.8e-3}
 MOST_LAUNCHES, REVIEW = 175, 1.95e-3
 FLOPS_OF_MMA = 2 * 16 * 8 * 16  # m16n8k16
-COUNTS = ("count", "block", "dynamic_shared", "read", "cached", "written", "by_blocks", "accesses", "narrow", "shared",
-          "products", "blocks", "exchanges", "barriers")
+COUNTS = ("count", "ordered", "block", "dynamic_shared", "read", "cached", "written", "by_blocks", "accesses", "narrow",
+          "shared", "products", "blocks", "exchanges", "barriers")
 USED = re.compile(r"Used (\d+) registers.*?(?:, (\d+) bytes smem)?$")
 
 
@@ -103,9 +111,10 @@ def record(options):
         raise Failure(f"{program} ended with {done.returncode}")
     names = kernel_names(program)
     lines = [line.split("\t") for line in done.stdout.splitlines()]
+    at = lines[0].index("kernel")
     for line in lines[1:]:
-        if len(line) > 3 and line[3] != "-":
-            line[3] = names.get(int(line[3], 16), line[3])
+        if len(line) > at and line[at] != "-":
+            line[at] = names.get(int(line[at], 16), line[at])
     return "\n".join("\t".join(line) for line in lines) + "\n"
 
 
@@ -228,6 +237,7 @@ class Estimate:
     tensor: float = 0
     issue: float = 0
     latency: float = 0
+    gap: float = 0  # mean of the launches of a row
     total: float = 0
     instructions: float = 0  # of warps
     fma: float = 0  # FLOPs
@@ -268,7 +278,9 @@ def estimate(launch, mix, gpu):
         result.issue = result.instructions / blocks * busiest / rate / gpu.clock
         waits = 2 * gpu.memory_clocks + launch["barriers"] / (blocks * launch["block"]) * gpu.barrier_clocks
         result.latency = -(-busiest // resident) * waits / gpu.clock
-    result.total = gpu.gap + max(result.bytes, result.tensor, result.issue, result.latency)
+    ordered = launch["ordered"] / launch["count"]
+    result.gap = ordered * gpu.gap + (1 - ordered) * gpu.early_gap
+    result.total = result.gap + max(result.bytes, result.tensor, result.issue, result.latency)
     return result
 
 
@@ -276,19 +288,20 @@ def estimate(launch, mix, gpu):
 
 
 def grouped(launches, kernels, gpu):
-    """[launch, how often, its estimate], the largest sums first."""
+    """[launch, how often, its estimate, sum, gaps of the sum], the largest sums first."""
     groups = {}
     for launch in launches:
         key = (launch["op"], launch["shape"], launch["kernel"], launch["grid"], launch["block"])
         kernel = kernels.get(launch["kernel"])
         one = estimate(launch, kernel.mix(launch["narrow"] > 0) if kernel else cuda_sass.Mix(), gpu)
-        group = groups.setdefault(key, [launch, 0, one, 0])
+        group = groups.setdefault(key, [launch, 0, one, 0, 0])
         group[1] += launch["count"]
         group[3] += launch["count"] * one.total
+        group[4] += launch["count"] * one.gap
     return sorted(groups.values(), key=lambda group: -group[3])
 
 
-def cells_of(launch, count, one, total):
+def cells_of(launch, count, one, total, _):
     is_kernel = launch["kernel"] != "-"
     kernel = launch["kernel"].rpartition(": ")[2] if is_kernel else "copy, fill or library"
     sizes = [f"{launch[name] / 1e3:.0f}" for name in ("read", "cached", "written")]
@@ -314,7 +327,7 @@ def print_table(groups):
 def print_sums(groups, graph, gpu, options):
     """Sums per op and of the step; returns whether a target is missed."""
     ops = {}
-    for launch, count, _, total in groups:
+    for launch, count, _, total, _ in groups:
         op = ops.setdefault(launch["op"], [0, 0])
         op[0] += count
         op[1] += total
@@ -322,7 +335,7 @@ def print_sums(groups, graph, gpu, options):
     for name, (count, total) in sorted(ops.items(), key=lambda item: -item[1][1]):
         print(f"{name:<28} {count:>8} {1e6 * total:>8.1f}")
     launches, step = sum(group[1] for group in groups), sum(group[3] for group in groups)
-    gaps = launches * gpu.gap
+    gaps = sum(group[4] for group in groups)
     print(f"\nstep {1e3 * step:.3f} ms on one {options.gpu.upper()}, {1e3 * gaps:.3f} ms of them gaps; "
           f"{launches} launches, {graph} calls in the recorded graph")
     if options.model != "mnli-6enc" or options.seq != 128 or options.batch not in TARGETS:
@@ -353,6 +366,7 @@ def options_of(arguments):
     parser.add_argument("--assume", metavar="NAME=VALUE", action="append", default=[], type=assumption,
                         help="another value of a constant, in its units: " +
                         ", ".join(field.name for field in dataclasses.fields(Gpu)))
+    parser.add_argument("--ordered", action="store_true", help="no kernel begins before the one in front has ended")
     parser.add_argument("--build", default=str(ROOT / "build"), help="folder of record_step; keeps compiled kernels")
     parser.add_argument("--launches", metavar="FILE", help="read the launches from a file")
     parser.add_argument("--save", metavar="FILE", help="write the launches to a file")
@@ -372,6 +386,8 @@ def main():
             pathlib.Path(options.save).write_text(text, encoding="utf-8")
         launches, graph = launches_of(text)
         gpu = dataclasses.replace(GPUS[options.gpu], **dict(options.assume))
+        if options.ordered:
+            gpu.early_gap = gpu.gap
         groups = grouped(launches, kernels_for(launches, options), gpu)
     except (Failure, OSError) as failure:
         print(f"cuda_cost.py: {failure}", file=sys.stderr)

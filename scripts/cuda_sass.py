@@ -8,6 +8,8 @@ ROUNDS = 60
 WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}  # bytes of a thread; 4 without such a word
 NARROW = ("U8", "S8", "U16", "S16")
 GLOBAL = ("LDG", "STG", "LDGSTS", "LD", "ST", "RED", "ATOMG")
+ATOMIC = ("ATOM", "REDG")
+BULK = ("UBLKCP", "UTMALDG", "UTMASTG")
 SHARED = ("LDS", "STS", "LDSM", "LDGSTS", "ATOMS")
 MMA = ("HMMA", "HGMMA")
 EXCHANGES = ("SHFL", "VOTE")
@@ -235,6 +237,17 @@ def mix_of(lines, has_narrow):
         for words in blocks[at].code:
             (outer.count if outer else mix.once).add(words)
     return mix
+
+
+def waits_first(lines):
+    """Whether a kernel waits for the launch before it (griddepcontrol.wait, ACQBULK in SASS) in its first block of code,
+    before any access to device memory."""
+    for words in blocks_of(lines)[0].code:
+        if words[0] == "ACQBULK":
+            return True
+        if words[0] in GLOBAL + ATOMIC + BULK:
+            return False
+    return False
 
 
 def functions_of(disassembly):

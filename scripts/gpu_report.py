@@ -227,7 +227,7 @@ def ops_of(line):
     rows = [row for row in line["answer"].get("rows", []) if row["work"] not in ("step", "tokens", "cores")]
     if not rows:
         return ""
-    keys = [key for key in ("work", "shape", "calls", "median_ms", "share_of_step", "moved_bytes", "share_of_bound")
+    keys = [key for key in ("work", "shape", "calls", "median_ms", "share", "gflops", "moved_bytes", "share_of_bound")
             if any(row.get(key) is not None for row in rows)]
     return titled(keys, [[shown(row.get(key)) for key in keys] for row in rows])
 

@@ -50,7 +50,7 @@ const kernels::CudaDevice& usable(const std::vector<kernels::CudaDevice>& gpus, 
   return found;
 }
 
-kernels::CudaDevice open_cuda(const std::string& device, OpenMachine& open) {
+kernels::CudaDevice open_cuda(const std::string& device, const std::string& launches, OpenMachine& open) {
   const int gpu = gpu_of(device);
   std::vector<kernels::CudaDevice> gpus;
   const kernels::CudaState state = kernels::cuda_devices(gpus);
@@ -63,6 +63,7 @@ kernels::CudaDevice open_cuda(const std::string& device, OpenMachine& open) {
   if (backend->device.open(gpu, &stream) != kernels::Status::ok)
     fail_input("[device] cuda:{} does not start: {}; check nvidia-smi, or use --device cpu", gpu,
                backend->device.failure());
+  backend->device.overlap_launches(launches == "overlapped");
   open.stream = {stream, backend->device.close};
   open.machine.backend = backend;
   open.machine.stream = stream;
@@ -102,7 +103,15 @@ std::vector<Option> machine_options() {
        .group = "Machine",
        .help = "instruction set of the CPU",
        .choices = {"auto", "v3", "v4", "v4bf16"},
-       .synonyms = {"instruction-set"}}};
+       .synonyms = {"instruction-set"}},
+      {.name = "launches",
+       .type = OptionType::choice,
+       .default_text = "overlapped",
+       .group = "Machine",
+       .help = "overlapped: a kernel starts while the one before ends, on GPUs of compute capability 9.0 and newer; "
+               "ordered: it starts afterwards. Results are the same",
+       .choices = {"overlapped", "ordered"},
+       .synonyms = {"programmatic-dependent-launch", "pdl"}}};
 }
 
 std::vector<Option> precision_options() {
@@ -124,7 +133,7 @@ OpenMachine open_machine(const OptionValues& values, const std::string& dtype, c
   const std::string& device = values.text("device");
   open.threads = start_pool(values.has("threads") ? static_cast<int>(values.integer("threads")) : cpu_count());
   if (device.starts_with("cuda")) {
-    gpu = open_cuda(device, open);
+    gpu = open_cuda(device, values.text("launches"), open);
   } else if (device == "cpu" || device == "reference") {
     open.machine.backend = &cpu_or_reference(values, isa.empty() ? values.text("isa") : isa);
     open.machine.stream = open.threads.get();

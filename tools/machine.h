@@ -9,7 +9,7 @@
 
 namespace comera::tools {
 
-std::vector<Option> machine_options();    // --device, --threads, --isa
+std::vector<Option> machine_options();    // --device, --threads, --isa, --launches
 std::vector<Option> precision_options();  // --dtype
 
 struct OpenMachine {

@@ -38,6 +38,7 @@ struct AdagradTile {
 // Bound by memory traffic: 12 bytes read and 8 written per parameter.
 __global__ void __launch_bounds__(threads)
     adagrad(const TensorBatch<AdagradTensor> __grid_constant__ batch, float epsilon, const StepScalars* scalars) {
+  begin_kernel();
   if (scalars->finite == 0) return;
   for_tiles(batch, update_tile, AdagradTile{scalars->gradient_scale, epsilon});
 }
@@ -72,6 +73,7 @@ struct SgdTile {
 // Bound by memory traffic: 8 bytes read and 4 written per parameter.
 __global__ void __launch_bounds__(threads)
     sgd(const TensorBatch<SgdTensor> __grid_constant__ batch, const StepScalars* scalars) {
+  begin_kernel();
   if (scalars->finite == 0) return;
   for_tiles(batch, update_tile, SgdTile{scalars->gradient_scale});
 }

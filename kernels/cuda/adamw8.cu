@@ -41,6 +41,7 @@ struct Update8 {
 // Bound by memory traffic: per number 4 bytes of gradient, 4 of weight read and written, 2 of codes read and written.
 __global__ void __launch_bounds__(threads)
     adamw8(const TensorBatch<Adamw8Tensor> __grid_constant__ batch, const StepScalars* scalars) {
+  begin_kernel();
   __shared__ Books books;
   const int code = static_cast<int>(threadIdx.x);
   books.value1[code] = code_value(code, true), books.value2[code] = code_value(code, false);

@@ -12,6 +12,7 @@ constexpr int threads = 256, warps = threads / warp_size;
 // A block computes 32 columns of P^T G, or 8 elements of G P with one warp each. It draws P in pieces of 256 entries.
 // Bound by memory traffic: 4 bytes read per number.
 __global__ void __launch_bounds__(threads) project(const ApolloProject a) {
+  begin_kernel();
   __shared__ float p[threads], sums[warps][warp_size];
   const SketchRule rule = rule_of(a);
   const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
@@ -42,10 +43,14 @@ __global__ void __launch_bounds__(threads) project(const ApolloProject a) {
   }
 }
 
-__global__ void factor(ApolloFactor a) { write_factor(a); }
+__global__ void factor(ApolloFactor a) {
+  begin_kernel();
+  write_factor(a);
+}
 
 // Bound by memory traffic: 8 bytes read and 4 written per number.
 __global__ void __launch_bounds__(threads) add_by_factor(const AddByFactor a) {
+  begin_kernel();
   const auto by = static_cast<float>(*a.factor);
   const auto* x = static_cast<const float*>(a.x);
   auto* y = static_cast<float*>(a.y);

@@ -44,6 +44,7 @@ __device__ void for_keys(const Args& a, const Place& at, float* k, float* v, con
 
 template <int D, class T>
 __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const AttentionForward __grid_constant__ a) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const int head_size = static_cast<int>(s.head_size);
@@ -96,6 +97,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const Att
 // delta[B, Hq, Tq], the layout of lse: the sum of dO * O over one query's head. One warp computes one entry.
 template <class T>
 __global__ void row_products(const AttentionBackward __grid_constant__ a, float* delta) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const std::int64_t row = flat_index() / warp_size;  // b, t, h
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -117,6 +119,7 @@ constexpr std::size_t backward_shared() {
 template <int D, class T>
 __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
     backward_queries(const AttentionBackward __grid_constant__ a, const float* deltas) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const std::int64_t stats = (at.batch * s.heads + at.head) * s.queries;
@@ -164,6 +167,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
 template <int D, class T>
 __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
     backward_keys(const AttentionBackward __grid_constant__ a, const float* deltas) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const std::int64_t group = s.heads / s.key_heads;
@@ -222,6 +226,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
 // q k and dO v once more, so that the sum has a fixed order.
 template <class T>
 __global__ void sum_distances(const AttentionBackward __grid_constant__ a, const float* deltas, float* sums) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const std::int64_t entry = flat_index() / warp_size, head = entry % s.heads,
                      key_head = head / (s.heads / s.key_heads);
@@ -253,6 +258,7 @@ __global__ void sum_distances(const AttentionBackward __grid_constant__ a, const
 
 // Adds the sums of the distances that share a row of the bias to its gradient, in their order. A thread has one entry.
 __global__ void bias_gradient(const AttentionBackward __grid_constant__ a, const float* sums) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const std::int64_t entry = flat_index(), head = entry % s.heads;
   if (entry >= s.bias_rows * s.heads) return;

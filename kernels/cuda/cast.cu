@@ -24,6 +24,7 @@ struct CastTile {
 // Bound by memory traffic: per number 4 bytes read and sizeof(T) written.
 template <class T>
 __global__ void __launch_bounds__(threads) cast(const TensorBatch<CastTensor> __grid_constant__ batch) {
+  begin_kernel();
   for_tiles(batch, cast_tile, CastTile<T>{});
 }
 

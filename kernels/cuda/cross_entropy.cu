@@ -50,6 +50,7 @@ __device__ float sum_of_exponentials(const T* x, std::int64_t columns, bool alig
 
 template <class T>
 __global__ void __launch_bounds__(row_threads) fold_chunk(const CrossEntropyChunk __grid_constant__ a, bool aligned) {
+  begin_kernel();
   auto *maximum = static_cast<float*>(a.maximum), *sum = static_cast<float*>(a.sum);
   for (std::int64_t row = first_row(); row < a.rows; row += row_stride()) {
     const T* x = static_cast<const T*>(a.logits) + row * a.ld;
@@ -102,6 +103,7 @@ Status run(const Context& context, const CrossEntropyLoss& a) {
 
 template <class T>
 __global__ void __launch_bounds__(row_threads) backward(const CrossEntropyBackward __grid_constant__ a, bool aligned) {
+  begin_kernel();
   const auto scale = static_cast<float>(*a.loss_scale);
   for (std::int64_t row = first_row(); row < a.rows; row += row_stride()) {
     T* x = static_cast<T*>(a.logits) + row * a.ld;

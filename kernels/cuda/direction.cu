@@ -32,6 +32,7 @@ __device__ double mean_of_columns(const DirectionAverage& a, std::int64_t base, 
 // the same columns in both loops.
 template <class T>
 __global__ void __launch_bounds__(block_threads) average(const DirectionAverage a) {
+  begin_kernel();
   __shared__ double parts[block_threads];
   auto* v = static_cast<float*>(a.v);
   int is_set = 0;
@@ -52,6 +53,7 @@ __global__ void __launch_bounds__(block_threads) average(const DirectionAverage 
 
 // Bound by memory traffic: 8 bytes read and written per number of the result.
 __global__ void __launch_bounds__(threads) lift(const DirectionLift a) {
+  begin_kernel();
   const auto* v = static_cast<const float*>(a.v);
   const auto* t = static_cast<const float*>(a.t);
   auto* result = static_cast<float*>(a.result);

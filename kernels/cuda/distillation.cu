@@ -44,6 +44,7 @@ COMERA_DEVICE double length_of(float square) {
 
 template <class T>
 __global__ void __launch_bounds__(row_threads) measure(const VectorDistance __grid_constant__ a, bool aligned) {
+  begin_kernel();
   for (std::int64_t k = first_row(); k < a.sequences * a.length; k += row_stride()) {
     double d = 0;
     if (share_of(a, k) > 0) {
@@ -102,6 +103,7 @@ __device__ Combination gradient_of(const VectorDistanceBackward& a, std::int64_t
 template <class T>
 __global__ void __launch_bounds__(row_threads)
     measure_backward(const VectorDistanceBackward __grid_constant__ a, bool aligned) {
+  begin_kernel();
   for (std::int64_t k = first_row(); k < a.sequences * a.length; k += row_stride()) {
     const T *x = static_cast<const T*>(a.x) + k * a.columns, *target = static_cast<const T*>(a.target) + k * a.columns;
     T* dx = static_cast<T*>(a.dx) + k * a.columns;
@@ -172,6 +174,7 @@ __device__ Exponentials exponentials_of(const T* z, const T* y, std::int64_t col
 
 template <class T>
 __global__ void __launch_bounds__(row_threads) fold_chunk(const DivergenceChunk __grid_constant__ a, bool aligned) {
+  begin_kernel();
   const auto inverse = static_cast<float>(1 / a.temperature);
   for (std::int64_t row = first_row(); row < a.rows; row += row_stride()) {
     const T *z = static_cast<const T*>(a.logits) + row * a.ld,
@@ -227,6 +230,7 @@ Status run(const Context& context, const DivergenceLoss& a) {
 template <class T>
 __global__ void __launch_bounds__(row_threads)
     divergence_gradient(const DivergenceBackward __grid_constant__ a, bool aligned) {
+  begin_kernel();
   const auto scale = static_cast<float>(a.weight * a.temperature * *a.scale),
              inverse = static_cast<float>(1 / a.temperature);
   for (std::int64_t row = first_row(); row < a.rows; row += row_stride()) {

@@ -16,6 +16,7 @@ Launch flat(std::int64_t count) { return {grid_for(count, threads), threads}; }
 // f(i) for every i of [0, count)
 template <class F>
 __global__ void for_each(std::int64_t count, F f) {
+  begin_kernel();
   for (std::int64_t i = flat_index(); i < count; i += flat_stride()) f(i);
 }
 

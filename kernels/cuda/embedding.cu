@@ -14,6 +14,7 @@ constexpr unsigned bags_of_block = 8;
 // One warp per bag; bound by the bytes of the rows. Word tables are f32 for every activation dtype.
 template <class T, int lanes>
 __global__ void look_up(const EmbeddingForward a) {
+  begin_kernel();
   const float* table = static_cast<const float*>(a.table);
   T* y = static_cast<T*>(a.y);
   for (std::int64_t b = static_cast<std::int64_t>(blockIdx.x) * bags_of_block + threadIdx.y; b < a.bags.bags;
@@ -47,6 +48,7 @@ bool adds_repeats(const Bags& bags) {
 // Equal ids are `period` apart, so no sort is needed: a block handles one id.
 template <class T, int lanes>
 __global__ void sum_repeats(const EmbeddingBackward a) {
+  begin_kernel();
   constexpr int ahead = 8;  // rows that are loaded before they are added
   const int key = key_of_id(a.bags.id[blockIdx.x], static_cast<int>(a.rows));
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes,
@@ -83,6 +85,7 @@ std::int64_t pair_blocks(const EmbeddingBackward& a) {
 
 template <class T, int lanes>
 __global__ void sum_pairs(const EmbeddingBackward a, float* partial) {
+  begin_kernel();
   constexpr int ahead = 8;  // rows that are loaded before they are added
   __shared__ int keys[ids_of_chunk];
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes;

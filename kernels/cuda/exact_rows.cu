@@ -17,6 +17,7 @@ COMERA_DEVICE int row_of(const ExactIds& ids, std::int64_t token) {
 // One warp per token. Exact rows are f32 for every activation dtype, like word tables.
 template <class T, int lanes>
 __global__ void overwrite(const ExactRowsForward a) {
+  begin_kernel();
   const ExactIds& ids = a.ids;
   for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * tokens_of_block + threadIdx.y; k < ids.tokens;
        k += static_cast<std::int64_t>(gridDim.x) * tokens_of_block) {
@@ -32,6 +33,7 @@ __global__ void overwrite(const ExactRowsForward a) {
 
 template <class T, int lanes>
 __global__ void mask_chain(const ExactRowsBackward a) {
+  begin_kernel();
   const ExactIds& ids = a.ids;
   for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * tokens_of_block + threadIdx.y; k < ids.tokens;
        k += static_cast<std::int64_t>(gridDim.x) * tokens_of_block) {

@@ -33,6 +33,7 @@ std::size_t workspace_bytes(const Context&, const GaloreBasis& a) {
 }
 
 __global__ void __launch_bounds__(threads) draw_start(const GaloreBasis a, float* q) {
+  begin_kernel();
   if (!a.due()) return;
   const SketchRule rule = rule_of(a);
   for (std::int64_t i = flat_index(); i < a.width() * a.small(); i += flat_stride())
@@ -52,6 +53,7 @@ struct Small {
 // A block computes a square tile of c. It copies tiles of both factors to shared memory.
 template <class Sum>
 __global__ void __launch_bounds__(tile* tile) multiply(const GaloreBasis a, const Small<Sum> p) {
+  begin_kernel();
   __shared__ float x[tile][tile + 1], y[tile][tile + 1];
   if (!a.due()) return;
   const int column = threadIdx.x % tile, row = threadIdx.x / tile;
@@ -122,6 +124,7 @@ __device__ float take_parts(const Rows& rows, std::int64_t at, float* parts) {
 
 // One block, because each row depends on all before it.
 __global__ void __launch_bounds__(block_threads) orthonormalise(const GaloreBasis a, const Rows rows, float* parts) {
+  begin_kernel();
   if (!a.due()) return;
   const SketchRule rule = rule_of(a);
   for (std::int64_t at = 0; at < rows.count; ++at) {
@@ -159,6 +162,7 @@ __device__ void turn(const Buffers& buffers, std::int64_t size) {
 
 // One block: the rounds of rotations follow each other.
 __global__ void __launch_bounds__(block_threads) find_eigenvectors(const GaloreBasis a, const Buffers buffers) {
+  begin_kernel();
   if (!a.due()) return;
   const std::int64_t size = a.width();
   double trace = 0;
@@ -189,6 +193,7 @@ __global__ void __launch_bounds__(block_threads) find_eigenvectors(const GaloreB
 
 // A block per vector.
 __global__ void __launch_bounds__(threads) write_basis(const GaloreBasis a, const float* vectors) {
+  begin_kernel();
   if (!a.due()) return;
   for (std::int64_t v = blockIdx.x; v < a.rank; v += gridDim.x) {
     const float* from = vectors + v * a.small();
@@ -201,6 +206,7 @@ __global__ void __launch_bounds__(threads) write_basis(const GaloreBasis a, cons
 }
 
 __global__ void mark(const GaloreBasis a) {
+  begin_kernel();
   if (a.due()) *a.epoch = a.epoch_of_step();
 }
 

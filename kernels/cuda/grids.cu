@@ -19,6 +19,7 @@ COMERA_DEVICE std::int64_t warp_stride() { return static_cast<std::int64_t>(grid
 // Bound by the bytes of the weight, which are read once per `tokens_at_once` tokens.
 template <class T>
 __global__ void multiply_lines(const GridLinear a) {
+  begin_kernel();
   const GridLines& w = a.weight;
   const int lane = static_cast<int>(threadIdx.x);
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.y) * tokens_at_once, bytes_of_line = w.line_bytes();
@@ -44,6 +45,7 @@ __global__ void multiply_lines(const GridLinear a) {
 
 template <class T>
 __global__ void unpack_lines(const GridLines w, T* numbers) {
+  begin_kernel();
   const std::int64_t bytes_of_line = w.line_bytes(), blocks = w.blocks();
   for (std::int64_t i = first_warp(); i < w.lines * blocks; i += warp_stride()) {
     const std::int64_t line = i / blocks, at = i % blocks * grid_block + threadIdx.x;
@@ -55,6 +57,7 @@ __global__ void unpack_lines(const GridLines w, T* numbers) {
 
 template <class T>
 __global__ void look_up_lines(const GridEmbedding a) {
+  begin_kernel();
   const GridLines& w = a.table;
   T* y = static_cast<T*>(a.y);
   for (std::int64_t b = first_warp(); b < a.bags.bags; b += warp_stride()) {

@@ -35,6 +35,7 @@ __device__ void for_groups(const GroupCodes& s, const F& f) {
 // Bound by memory traffic: per number sizeof(T) bytes read and bits / 8 written.
 template <class T>
 __global__ void __launch_bounds__(threads) quantise(const GroupQuantise a) {
+  begin_kernel();
   const GroupCodes& s = a.shape;
   const float levels = static_cast<float>((1 << s.bits) - 1);
   for_groups(s, [&](const GroupPlace& at) {
@@ -69,6 +70,7 @@ __global__ void __launch_bounds__(threads) quantise(const GroupQuantise a) {
 
 template <class T>
 __global__ void __launch_bounds__(threads) restore(const GroupRestore a) {
+  begin_kernel();
   const GroupCodes& s = a.shape;
   for_groups(s, [&](const GroupPlace& at) {
     if (at.column >= s.columns) return;
@@ -85,6 +87,7 @@ __global__ void __launch_bounds__(threads) restore(const GroupRestore a) {
 
 template <class T>
 __global__ void __launch_bounds__(threads) round_to_bf16(const GroupQuantise a) {
+  begin_kernel();
   const std::int64_t count = a.shape.rows * a.shape.columns, step = static_cast<std::int64_t>(gridDim.x) * threads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x; i < count; i += step)
     reinterpret_cast<std::uint16_t*>(a.codes)[i] = bf16_nearest(to_float(static_cast<const T*>(a.x)[i]));
@@ -92,6 +95,7 @@ __global__ void __launch_bounds__(threads) round_to_bf16(const GroupQuantise a) 
 
 template <class T>
 __global__ void __launch_bounds__(threads) restore_bf16(const GroupRestore a) {
+  begin_kernel();
   const std::int64_t count = a.shape.rows * a.shape.columns, step = static_cast<std::int64_t>(gridDim.x) * threads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x; i < count; i += step)
     static_cast<T*>(a.x)[i] = to_element<T>(bf16_value(reinterpret_cast<const std::uint16_t*>(a.codes)[i]));

@@ -33,6 +33,7 @@ __device__ void load_vectors(const Args& a, std::int64_t b, float* vectors) {
 
 template <class T>
 __global__ void __launch_bounds__(pair_threads) multiply_pairs(const InteractionForward __grid_constant__ a) {
+  begin_kernel();
   float* const vectors = shared_memory<float>();
   const int columns = static_cast<int>(a.columns), pairs = pairs_of(static_cast<int>(a.vectors));
   for (std::int64_t b = blockIdx.x; b < a.rows; b += gridDim.x) {
@@ -53,6 +54,7 @@ __global__ void __launch_bounds__(pair_threads) multiply_pairs(const Interaction
 
 template <class T>
 __global__ void __launch_bounds__(pair_threads) spread_pairs(const InteractionBackward __grid_constant__ a) {
+  begin_kernel();
   float* const vectors = shared_memory<float>();
   const int columns = static_cast<int>(a.columns), count = static_cast<int>(a.vectors), pairs = pairs_of(count);
   float* const products = vectors + count * (columns + 1);

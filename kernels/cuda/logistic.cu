@@ -27,6 +27,7 @@ struct LossOfRow {
 
 template <class T>
 __global__ void __launch_bounds__(logit_threads) subtract_targets(const LogisticBackward a) {
+  begin_kernel();
   for (std::int64_t k = flat_index(); k < a.rows; k += flat_stride()) {
     const double z = to_float(static_cast<const T*>(a.logits)[k]), p = 1 / (1 + exp(-z));
     const double d = a.targets[k] < 0 ? 0 : (p - (a.targets[k] == 1)) * *a.loss_scale;

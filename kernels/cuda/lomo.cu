@@ -13,7 +13,10 @@ constexpr int threads = 256, warps = threads / warp_size;
 
 COMERA_DEVICE double square(float x) { return static_cast<double>(x) * static_cast<double>(x); }
 
-__global__ void factors(LomoFactors a) { write_factors(a); }
+__global__ void factors(LomoFactors a) {
+  begin_kernel();
+  write_factors(a);
+}
 
 struct Sums {
   Parts parts;
@@ -28,6 +31,7 @@ std::size_t workspace_bytes(const Context&, const AdaLomoMeans& a) { return Sums
 
 // A warp per row. Bound by memory traffic: 4 bytes read per number.
 __global__ void __launch_bounds__(threads) sum_rows(const AdaLomoMeans a, double* sums) {
+  begin_kernel();
   const int lane = threadIdx.x % warp_size;
   const auto* g = static_cast<const float*>(a.gradient);
   for (std::int64_t i = flat_index() / warp_size; i < a.rows; i += flat_stride() / warp_size) {
@@ -40,6 +44,7 @@ __global__ void __launch_bounds__(threads) sum_rows(const AdaLomoMeans a, double
 
 // A block per 32 columns; its warps take rows in turn. Bound by memory traffic: 4 bytes read per number.
 __global__ void __launch_bounds__(threads) sum_columns(const AdaLomoMeans a, double* sums) {
+  begin_kernel();
   __shared__ double parts[warps][warp_size];
   const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
   const auto* g = static_cast<const float*>(a.gradient);
@@ -59,6 +64,7 @@ __global__ void __launch_bounds__(threads) sum_columns(const AdaLomoMeans a, dou
 }
 
 __global__ void __launch_bounds__(threads) add_rows(const AdaLomoMeans a, const double* rows) {
+  begin_kernel();
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < a.rows; i += threads) sum += rows[i];
   sum = sum_of_block(sum);
@@ -66,6 +72,7 @@ __global__ void __launch_bounds__(threads) add_rows(const AdaLomoMeans a, const 
 }
 
 __global__ void __launch_bounds__(threads) mix(const AdaLomoMeans a, const double* rows, const double* columns) {
+  begin_kernel();
   if (!may_apply(*a.applied, *a.loss)) return;
   const double old = share_of_old(a);
   for (std::int64_t i = flat_index(); i < a.rows + a.columns; i += flat_stride()) {
@@ -102,6 +109,7 @@ __device__ void sum_block(AdaLomoSums& sums) {
 
 // Bound by memory traffic: 8 bytes read per number.
 __global__ void __launch_bounds__(threads) sum_updates(const AdaLomoFactors a, AdaLomoSums* blocks) {
+  begin_kernel();
   const auto *g = static_cast<const float*>(a.gradient), *w = static_cast<const float*>(a.value);
   for (std::int64_t block = blockIdx.x; block * rows_of_block < a.rows; block += gridDim.x) {
     AdaLomoSums sums;
@@ -120,6 +128,7 @@ __global__ void __launch_bounds__(threads) sum_updates(const AdaLomoFactors a, A
 }
 
 __global__ void __launch_bounds__(threads) finish(AdaLomoFactors a, const AdaLomoSums* blocks, std::int64_t count) {
+  begin_kernel();
   AdaLomoSums sums;
   for (std::int64_t i = threadIdx.x; i < count; i += threads)
     sums.update += blocks[i].update, sums.value += blocks[i].value, sums.rows += blocks[i].rows;
@@ -140,6 +149,7 @@ Status run(const Context& context, const AdaLomoFactors& a) {
 
 // Bound by memory traffic: 8 bytes read and 4 written per number.
 __global__ void __launch_bounds__(threads) add(const LomoAdd a) {
+  begin_kernel();
   const auto own = static_cast<float>(a.factors[0]), by = static_cast<float>(a.factors[1]);
   if (by == 0) return;
   const auto* g = static_cast<const float*>(a.gradient);

@@ -125,6 +125,7 @@ __device__ void read_sum(const NormForward& a, std::int64_t row, bool aligned, E
 
 template <class T, int eights>
 __global__ void __launch_bounds__(row_threads) forward(const NormForward __grid_constant__ a, bool aligned) {
+  begin_kernel();
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
     Eight s[eights];
     read_sum<T>(a, row, aligned, s);
@@ -147,6 +148,7 @@ __global__ void __launch_bounds__(row_threads) forward(const NormForward __grid_
 // For rows wider than the registers. A thread reads again only elements that it wrote itself.
 template <class T>
 __global__ void __launch_bounds__(row_threads) forward_wide(const NormForward __grid_constant__ a, bool aligned) {
+  begin_kernel();
   const void* sums = a.sum ? a.sum : a.x;
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
     const DropoutOfRow dropout(a.dropout, row), output_dropout(a.output_dropout, row);
@@ -172,6 +174,7 @@ __global__ void __launch_bounds__(row_threads) forward_wide(const NormForward __
 
 template <class T>
 __global__ void __launch_bounds__(row_threads) apply(const NormApply __grid_constant__ a, bool aligned) {
+  begin_kernel();
   const DropoutRule rule(a.output_dropout);
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
     const DropoutOfRow dropout(rule, a.output_dropout, row);
@@ -284,6 +287,7 @@ __device__ void join_sums(std::int64_t columns, const Eight* d_gain, const Eight
 template <class T, int eights>
 __global__ void __launch_bounds__(row_threads)
     backward(const NormBackward __grid_constant__ a, bool aligned, float* partial) {
+  begin_kernel();
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   Eight d_gain[eights] = {}, d_shift[eights] = {};
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
@@ -300,6 +304,7 @@ __global__ void __launch_bounds__(row_threads)
 template <class T>
 __global__ void __launch_bounds__(row_threads)
     backward_wide(const NormBackward __grid_constant__ a, bool aligned, float* partial) {
+  begin_kernel();
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   const float count = static_cast<float>(a.columns);
   float* const d_gain = partial + 2 * blockIdx.x * a.columns;

@@ -18,6 +18,7 @@ COMERA_DEVICE float key_of(const NormPick& a, std::int64_t column) {
 
 // One block. A column is picked if fewer than C others come before it. `keys` and `picked` have an entry per column.
 __global__ void __launch_bounds__(block_threads) pick(const NormPick a, float* keys, int* picked) {
+  begin_kernel();
   const std::int64_t count = picked_columns(a.columns);
   for (std::int64_t j = threadIdx.x; j < a.columns; j += block_threads) keys[j] = key_of(a, j);
   __syncthreads();
@@ -37,6 +38,7 @@ __global__ void __launch_bounds__(block_threads) pick(const NormPick a, float* k
 
 template <class T>
 __global__ void __launch_bounds__(threads) gather(const NormPick a) {
+  begin_kernel();
   const std::int64_t count = picked_columns(a.columns);
   for (std::int64_t at = flat_index(); at < a.tokens * count; at += flat_stride())
     static_cast<T*>(a.values)[at] = static_cast<const T*>(a.sum)[at / count * a.columns + a.places[at % count]];
@@ -45,6 +47,7 @@ __global__ void __launch_bounds__(threads) gather(const NormPick a) {
 // Bound by memory traffic: 2 sizeof(T) bytes read and written per element.
 template <class T>
 __global__ void __launch_bounds__(threads) restore(const NormRestore a) {
+  begin_kernel();
   const auto *gain = static_cast<const float*>(a.gain), *shift = static_cast<const float*>(a.shift);
   for (std::int64_t at = flat_index(); at < a.tokens * a.columns; at += flat_stride()) {
     const std::int64_t k = at / a.columns, j = at % a.columns;
@@ -56,6 +59,7 @@ __global__ void __launch_bounds__(threads) restore(const NormRestore a) {
 
 template <class T>
 __global__ void __launch_bounds__(threads) scatter(const NormRestore a) {
+  begin_kernel();
   const std::int64_t count = picked_columns(a.columns);
   for (std::int64_t at = flat_index(); at < a.tokens * count; at += flat_stride())
     static_cast<T*>(a.sum)[at / count * a.columns + a.places[at % count]] = static_cast<const T*>(a.values)[at];

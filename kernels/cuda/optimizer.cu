@@ -40,6 +40,7 @@ struct UpdateTile {
 // Bound by memory traffic: 16 bytes read and 12 written per parameter.
 __global__ void __launch_bounds__(threads)
     update(const TensorBatch<AdamwTensor> __grid_constant__ batch, const StepScalars* scalars) {
+  begin_kernel();
   if (scalars->finite == 0) return;
   for_tiles(batch, update_tile, UpdateTile{scalars->gradient_scale});
 }
@@ -69,6 +70,7 @@ struct DecayTile {
 // Bound by memory traffic: 4 bytes read and written per parameter.
 __global__ void __launch_bounds__(threads)
     decay(const TensorBatch<DecayTensor> __grid_constant__ batch, const StepScalars* scalars) {
+  begin_kernel();
   if (scalars->finite == 0) return;
   for_tiles(batch, update_tile, DecayTile{});
 }
@@ -111,10 +113,12 @@ struct SumTile {
 // Bound by memory traffic: 4 bytes read per number.
 __global__ void __launch_bounds__(threads)
     square_tiles(const TensorBatch<ConstTensor> __grid_constant__ batch, double* partial) {
+  begin_kernel();
   for_tiles(batch, sum_tile, SumTile{partial});
 }
 
 __global__ void __launch_bounds__(1024) add_tiles(std::int64_t tiles, const double* partial, double* result) {
+  begin_kernel();
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < tiles; i += blockDim.x) sum += partial[i];
   sum = sum_of_block(sum);
@@ -140,6 +144,7 @@ Status run(const Context& context, const SquareSum& a) {
 COMERA_DEVICE bool is_finite(double x) { return x - x == 0; }
 
 __global__ void clip(ClipGradient a) {
+  begin_kernel();
   const double norm = sqrt(*a.square_sum);
   a.scalars->gradient_scale = a.max_norm > 0 && norm > a.max_norm ? a.max_norm / norm : 1;
   a.scalars->finite = is_finite(norm) && is_finite(*a.loss) && is_finite(*a.applied) ? 1 : 0;

@@ -19,6 +19,7 @@ __device__ std::int64_t pooled_rows(const Args& a, std::int64_t sequence) {
 template <class T, class Out>
 __global__ void __launch_bounds__(warp_size* pool_warps)
     pool(const PoolForward __grid_constant__ a, bool aligned, Out* p) {
+  begin_kernel();
   alignas(16) __shared__ float sums[pool_warps][pool_columns];
   const std::int64_t first = blockIdx.x * pool_columns, at = first + threadIdx.x * 8;
   for (std::int64_t sequence = blockIdx.y; sequence < a.sequences; sequence += gridDim.y) {
@@ -45,6 +46,7 @@ __global__ void __launch_bounds__(warp_size* pool_warps)
 template <class T>
 __global__ void __launch_bounds__(row_threads)
     scale_to_one(const PoolForward __grid_constant__ a, bool aligned, const float* pooled) {
+  begin_kernel();
   for (std::int64_t row = first_row(); row < a.sequences; row += row_stride()) {
     const float* p = pooled + row * a.columns;
     float square = 0;
@@ -91,6 +93,7 @@ Status run(const Context& context, const PoolForward& a) {
 // A block writes some tokens of a sequence; each block computes y . dy again.
 template <class T>
 __global__ void __launch_bounds__(row_threads) spread(const PoolBackward __grid_constant__ a, bool aligned) {
+  begin_kernel();
   for (std::int64_t sequence = blockIdx.y; sequence < a.sequences; sequence += gridDim.y) {
     const std::int64_t rows = pooled_rows(a, sequence);
     const T *dy = static_cast<const T*>(a.dy) + sequence * a.columns,

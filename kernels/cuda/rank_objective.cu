@@ -142,6 +142,7 @@ COMERA_DEVICE void finish(const Totals& all, RankPenalty penalty, double loss, R
 __global__ void __launch_bounds__(measure_threads)
     measure(const Chains __grid_constant__ chains, double threshold, RankPenalty penalty, bool begins,
             const double* loss, Totals* totals, RankState* state) {
+  begin_kernel();
   auto* bonds = shared_memory<Bond>();
   for_bonds(chains.core, chains.cores, threshold, [&](int k, const Bond& bond) { bonds[k] = bond; });
   __syncthreads();
@@ -176,6 +177,7 @@ Status run(const Context& context, const RankMeasure& a) {
 __global__ void __launch_bounds__(chain_threads)
     penalise(const Chains __grid_constant__ chains, double threshold, RankPenalty penalty, const Totals* totals,
              const RankState* state) {
+  begin_kernel();
   __shared__ double norms[max_cores + 1];  // of bonds 0 .. cores
   const int first = chains.first[blockIdx.x], cores = chains.first[blockIdx.x + 1] - first;
   const Core* core = chains.core + first;
@@ -235,6 +237,7 @@ struct WeighTile {
 // Bound by memory traffic: 12 bytes per number with decay, 8 without, 0 if the weight is 1 and nothing decays.
 __global__ void __launch_bounds__(weigh_threads)
     weigh(const TensorBatch<WeighedTensor> __grid_constant__ batch, const RankState* state) {
+  begin_kernel();
   for_tiles(batch, weigh_tile, WeighTile{static_cast<float>(state->loss_weight)});
 }
 

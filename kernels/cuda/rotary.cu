@@ -9,6 +9,7 @@ namespace {
 constexpr unsigned threads = 256;
 
 __global__ void __launch_bounds__(threads) make_table(const RotaryTable __grid_constant__ a) {
+  begin_kernel();
   const std::int64_t half = a.head_size / 2;
   for (std::int64_t i = flat_index(); i < a.positions * half; i += flat_stride()) {
     const auto feature = static_cast<double>(i % half);
@@ -33,6 +34,7 @@ Status run(const Context& context, const RotaryTable& a) {
 // traffic: x and y once.
 template <class T>
 __global__ void __launch_bounds__(threads) rotate(const Rotary __grid_constant__ a, bool aligned) {
+  begin_kernel();
   const std::int64_t half = a.head_size / 2, eights = blocks_for(half, 8);
   for (std::int64_t i = flat_index(); i < a.tokens * a.heads * eights; i += flat_stride()) {
     const std::int64_t head = i / eights, at = i % eights * 8, angle = a.positions[head / a.heads] * half;

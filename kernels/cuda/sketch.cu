@@ -12,6 +12,7 @@ constexpr int threads = 256;
 // Bound by arithmetic: some 60 integer instructions for four normal entries, some hundreds for four orthonormal ones.
 template <class T>
 __global__ void __launch_bounds__(threads) draw(const DrawSketch a) {
+  begin_kernel();
   const SketchRule rule(a);
   const std::int64_t n = a.sketch.inputs, r = a.sketch.rank, blocks = (r + 3) / 4;
   T* const p = static_cast<T*>(a.p);

@@ -35,6 +35,7 @@ COMERA_DEVICE void load_four(const T* from, int count, float (&to)[codes_of_byte
 // Bound by memory traffic: per element sizeof(T) bytes read and 1/4 written.
 template <class T, bool whole>
 __global__ void __launch_bounds__(threads) encode(const SlopeEncode a) {
+  begin_kernel();
   for (std::int64_t byte = flat_index(); byte < a.rows * slope_row_bytes(a.columns); byte += flat_stride()) {
     const BytePlace at(byte, a.columns);
     float x[codes_of_byte];
@@ -51,6 +52,7 @@ __global__ void __launch_bounds__(threads) encode(const SlopeEncode a) {
 // Per element 2 sizeof(T) bytes and 1/4 byte of memory traffic.
 template <class T, bool whole>
 __global__ void __launch_bounds__(threads) apply(const SlopeApply a) {
+  begin_kernel();
   for (std::int64_t byte = flat_index(); byte < a.rows * slope_row_bytes(a.columns); byte += flat_stride()) {
     const BytePlace at(byte, a.columns);
     const unsigned codes = a.codes[byte];

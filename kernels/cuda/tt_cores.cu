@@ -39,6 +39,7 @@ struct GaugeItem {
 
 template <int capacity>
 __global__ void find_stored_columns(const Batch<GaugeItem, capacity> __grid_constant__ batch) {
+  begin_kernel();
   const GaugeItem& g = batch.item[item_of_block(batch)];
   const int column = static_cast<int>((blockIdx.x - g.first_block) * threads + threadIdx.x);
   if (column >= g.columns) return;
@@ -75,6 +76,7 @@ struct FrameItem {
 
 template <class T, int capacity>
 __global__ void frame_factors(const Batch<FrameItem<T>, capacity> __grid_constant__ batch) {
+  begin_kernel();
   const FrameItem<T>& item = batch.item[item_of_block(batch)];
   item.write(static_cast<std::int64_t>(blockIdx.x - item.first_block) * threads + threadIdx.x);
 }

@@ -1,12 +1,12 @@
 // TT linear layers: selects the fused kernels or separate products by the library.
 #include <algorithm>
 
-#include "kernels/cuda/chains/fp8_product.h"
-#include "kernels/cuda/chains/tt_backward.h"
-#include "kernels/cuda/chains/tt_fused.h"
 #include "kernels/cuda/common/product.h"
 #include "kernels/cuda/common/tall.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/tt_linear/fp8_product.h"
+#include "kernels/cuda/tt_linear/tt_backward.h"
+#include "kernels/cuda/tt_linear/tt_fused.h"
 #include "kernels/tt_linear.h"
 
 namespace comera::kernels::cuda {

@@ -67,6 +67,7 @@ COMERA_DEVICE void write_entries(const Shape& s, const float (&value)[quad], int
 template <class T, bool wide>
 __global__ void look_up_runs(const Shape s, int count, const std::int32_t* keys, const std::int32_t* order,
                              const T* left, const T* right, T* y, bool accumulate) {
+  begin_kernel();
   const int first_id = static_cast<int>(blockIdx.x) * ids_of_block, end = min(count, first_id + ids_of_block),
             items = items_of_row(s);
   for (int at = static_cast<int>(blockIdx.y * row_threads + threadIdx.x); at < (end - first_id) * items;
@@ -87,6 +88,7 @@ __global__ void look_up_runs(const Shape s, int count, const std::int32_t* keys,
 // Bags of several ids: the rows of a bag are added as they are computed.
 template <class T, bool wide>
 __global__ void look_up_bags(const Shape s, const Bags bags, const T* left, const T* right, T* y, bool accumulate) {
+  begin_kernel();
   const int items = items_of_row(s);
   for (std::int64_t b = blockIdx.x; b < bags.bags; b += gridDim.x)
     for (int item = static_cast<int>(threadIdx.x); item < items; item += row_threads) {
@@ -224,6 +226,7 @@ template <class T>
 __global__ void __launch_bounds__(ids_of_block* warp_size)
     look_up_tiles(const Shape s, int count, const std::int32_t* keys, const std::int32_t* order, const T* left,
                   const T* right, T* y, bool accumulate) {
+  begin_kernel();
   alignas(16) __shared__ T tiles[ids_of_block][2][warp_tile * half_pitch<T>];
   const int warp = static_cast<int>(threadIdx.x) / warp_size, first_id = static_cast<int>(blockIdx.x) * ids_of_block,
             end = min(count, first_id + ids_of_block), i = first_id + warp;
@@ -259,6 +262,7 @@ template <class T, bool of_left>
 __global__ void __launch_bounds__(half_threads<T>)
     half_gradient(const Shape s, int count, const std::int32_t* keys, const std::int32_t* right_keys,
                   const std::int32_t* right_order, const float* sums, const T* other, float* gradient) {
+  begin_kernel();
   constexpr int warps = half_warps<T>, threads = warps * warp_size;
   alignas(16) __shared__ unsigned char shared[sizeof(T) * warps * 2 * warp_tile * half_pitch<T>];
   __shared__ int heads[threads], ids[threads], votes_of_warp[warps];

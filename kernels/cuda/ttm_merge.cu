@@ -67,6 +67,7 @@ struct Factors {
 
 template <class T>
 __global__ void write_one(T* to) {
+  begin_kernel();
   *to = to_element<T>(1);
 }
 

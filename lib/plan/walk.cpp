@@ -1,6 +1,5 @@
 #include "lib/plan/walk.h"
 
-#include <chrono>
 #include <cstring>
 
 #include "lib/core/error.h"
@@ -20,16 +19,6 @@ const char* sentence_of(kernels::Status status) {
 }
 
 }  // namespace
-
-void Profile::add(const char* op, double seconds) {
-  for (Row& row : rows)
-    if (row.op == op) {
-      ++row.calls;
-      row.seconds += seconds;
-      return;
-    }
-  rows.push_back({op, 1, seconds});
-}
 
 Walk::Walk(const Machine& machine, Plan& recorded) : machine_(machine), recorded_(&recorded) { recorded = Plan{}; }
 
@@ -157,15 +146,6 @@ void Walk::check(const char* op, kernels::Status status) const {
   if (status == kernels::Status::failed && device.failure)
     fail_run("[{}] op {} failed: {}", machine_.backend->name, op, device.failure());
   throw std::logic_error(fmt::format("[{}] op {} {}", machine_.backend->name, op, sentence_of(status)));
-}
-
-double Walk::now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-void Walk::add_time(const char* op, const kernels::Context& call, double start) {
-  if (machine_.backend->device.wait) check(op, machine_.backend->device.wait(call));
-  profile_->add(op, now() - start);
 }
 
 Walk::Scope::Scope(Walk& walk, const char* label) : walk_(walk), length_(walk.prefix_.size()) {

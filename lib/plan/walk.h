@@ -8,21 +8,12 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "lib/plan/call_shape.h"
 #include "lib/plan/path_chooser.h"
 #include "lib/plan/plan.h"
+#include "lib/plan/profile.h"
 
 namespace comera::plan {
-
-// Time per op of replayed walks, for the bench.
-struct Profile {
-  struct Row {
-    const char* op = nullptr;
-    std::int64_t calls = 0;
-    double seconds = 0;
-  };
-  std::vector<Row> rows;
-  void add(const char* op, double seconds);
-};
 
 // The machine: a backend's table, the activation dtype (kernels/types.h), the backend's queue.
 struct Machine {
@@ -70,9 +61,8 @@ class Walk {
     if (recording()) return record_call(op.name, op.run != nullptr, workspace, flops(args));
     const kernels::Context call = next_call(workspace);
     if (silent_) return;
-    const double start = profile_ ? now() : 0;
+    if (profile_) return check(op.name, profiled(op, call, args));
     check(op.name, op.run(call, args));
-    if (profile_) add_time(op.name, call, start);
   }
 
   // Like run(), for calls that have a `path`. It is chosen in the recording and stored in the plan.
@@ -111,8 +101,12 @@ class Walk {
   void record_call(const char* op, bool present, std::size_t workspace, double flops);
   kernels::Context next_call(std::size_t workspace);
   void check(const char* op, kernels::Status status) const;
-  static double now();  // seconds
-  void add_time(const char* op, const kernels::Context& call, double start);
+  template <class Args>
+  kernels::Status profiled(const kernels::Op<Args>& op, const kernels::Context& call, const Args& args) {
+    const kernels::Device& device = machine_.backend->device;
+    const Profile::Call what{op.name, device.open ? shape_of(args) : "", flops(args), !HasTicket<Args>};
+    return profile_->time(device, call, what, [&] { return op.run(call, args); });
+  }
   Tensor record_tensor(const std::string& name, const Shape& shape, DType dtype, Category category);
   Tensor replay_tensor(const Shape& shape, DType dtype);
   void poison_if_unused(const Tensor& tensor);

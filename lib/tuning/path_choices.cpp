@@ -14,6 +14,7 @@
 #include "lib/core/reals.h"
 #include "lib/core/terminal/log.h"
 #include "lib/plan/plan.h"
+#include "lib/plan/profile.h"
 
 namespace comera::tuning {
 namespace {
@@ -176,7 +177,7 @@ bool is_unsupported(Status status) {
   return status == Status::unsupported_dtype || status == Status::unsupported_shape;
 }
 
-using Graph = std::unique_ptr<void, void (*)(void*)>;
+using Graph = plan::CallGraph;
 
 // Records some calls in a row in a graph, as a step does, so that host time does not count. One unrecorded call runs
 // first, for one-time work of a library. Null if the path does not support the call.
@@ -185,13 +186,10 @@ Graph record(const Backend& backend, const Context& context, const Op<Args>& op,
   const Status first = op.run(context, call);
   if (is_unsupported(first)) return {nullptr, backend.device.release_graph};
   check(backend, op.name, first);
-  check(backend, op.name, backend.device.begin_graph(context));
   Status status = Status::ok;
-  for (int i = 0; i < calls_per_round && status == Status::ok; ++i) status = op.run(context, call);
-  void* graph = nullptr;
-  const Status ended = backend.device.end_graph(context, &graph, nullptr);
-  Graph recorded(graph, backend.device.release_graph);
-  check(backend, op.name, status == Status::ok ? ended : status);
+  Graph recorded = plan::record_calls(
+      backend.device, context, calls_per_round, [&] { return op.run(context, call); }, status);
+  check(backend, op.name, status);
   return recorded;
 }
 

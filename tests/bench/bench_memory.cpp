@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/adagrad.h"
 #include "kernels/backend.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
@@ -164,16 +165,23 @@ void optimizer(Bench& bench, std::int64_t count, int pieces) {
   AdamwScalars group{.learning_rate = 1e-3, .weight_decay = .01, .correction1 = .1, .correction2 = .001};
   StepScalars scalars;
   std::vector<AdamwTensor> tensors;
+  std::vector<AdagradTensor> adagrad;
+  std::vector<SgdTensor> sgd;
   std::vector<ConstTensor> gradients;
   for (int i = 0; i < pieces; ++i) {
     const std::int64_t begin = count * i / pieces, size = count * (i + 1) / pieces - begin;
     tensors.push_back({size, &value[begin], &gradient[begin], &m[begin], &v[begin], &group});
+    adagrad.push_back({size, &value[begin], &gradient[begin], &v[begin], &group});
+    sgd.push_back({size, &value[begin], &gradient[begin], &group});
     gradients.push_back({size, &gradient[begin]});
   }
   double result = 0;
   const std::string tail = " " + std::to_string(count / 1000) + "k in " + std::to_string(pieces);
   bench.time("adamw" + tail, bench.backend->adamw, {tensors.data(), pieces, &scalars},
              28.0 * static_cast<double>(count));
+  bench.time("adagrad" + tail, bench.backend->adagrad,
+             {.tensors = adagrad.data(), .count = pieces, .scalars = &scalars}, 20.0 * static_cast<double>(count));
+  bench.time("sgd" + tail, bench.backend->sgd, {sgd.data(), pieces, &scalars}, 12.0 * static_cast<double>(count));
   bench.time("square_sum" + tail, bench.backend->square_sum, {gradients.data(), pieces, &result},
              4.0 * static_cast<double>(count));
 }

@@ -38,6 +38,7 @@ constexpr std::uint64_t window = std::uint64_t{25} << 20;  // bytes that the sec
 
 struct Launched {
   std::string kernel;
+  std::int64_t ordered = 0;  // how often it may not begin early: it is no kernel, or follows a launch that is none
   emulator::dim3 grid, block;
   std::uint64_t shared_bytes = 0;
   std::uint64_t read = 0, cached = 0, written = 0;  // bytes of different sectors; cached: of those read
@@ -83,7 +84,11 @@ class Recorder {
     if (ended_) return run();
     const auto same = [&](const Call& other) { return other.op == op && other.key == key; };
     const auto found = repeats ? std::find_if(calls_.begin(), calls_.end(), same) : calls_.end();
-    if (found != calls_.end()) return ++found->count, Status::ok;
+    if (found != calls_.end()) {
+      ++found->count;
+      for (Launched& launch : found->launches) follow(launch);
+      return Status::ok;
+    }
     calls_.push_back({op, std::move(shape), std::move(key), 1, {}});
     open_ = true;
     const Status status = run();
@@ -111,6 +116,7 @@ class Recorder {
     now_.read += ended.read, now_.written += ended.written;
     now_.exchanges = emulator::counts.exchanges - before_.exchanges;
     now_.barriers = emulator::counts.barriers - before_.barriers;
+    follow(now_);
     calls_.back().launches.push_back(now_);
   }
 
@@ -134,13 +140,13 @@ class Recorder {
 
   void print(std::int64_t graph) const {
     fmt::print(
-        "op\tshape\tcount\tkernel\tgrid\tblock\tdynamic_shared\tread\tcached\twritten\tby_"
+        "op\tshape\tcount\tordered\tkernel\tgrid\tblock\tdynamic_shared\tread\tcached\twritten\tby_"
         "blocks\taccesses\tnarrow\tshared\t"
         "products\tblocks\texchanges\tbarriers\n");
     for (const Call& call : calls_)
       for (const Launched& l : call.launches)
-        fmt::print("{}\t{}\t{}\t{}\t{}x{}x{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", call.op,
-                   call.shape, call.count, l.kernel.empty() ? "-" : l.kernel, l.grid.x, l.grid.y, l.grid.z,
+        fmt::print("{}\t{}\t{}\t{}\t{}\t{}x{}x{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", call.op,
+                   call.shape, call.count, l.ordered, l.kernel.empty() ? "-" : l.kernel, l.grid.x, l.grid.y, l.grid.z,
                    l.block.x * l.block.y * l.block.z, l.shared_bytes, l.read, l.cached, l.written, l.by_blocks,
                    l.accesses, l.narrow, l.shared, l.products, l.blocks, l.exchanges, l.barriers);
     fmt::print("graph\t{}\n", graph);
@@ -149,6 +155,10 @@ class Recorder {
   Thread first_thread, *thread = &first_thread;
 
  private:
+  void follow(Launched& launch) {
+    launch.ordered += launch.kernel.empty() || !after_kernel_ ? 1 : 0;
+    after_kernel_ = !launch.kernel.empty();
+  }
   void touch(Slab& slab, std::uint64_t offset, std::size_t bytes, bool write) {
     now_.accesses += bytes;
     if (bytes <= 2) now_.narrow += bytes;
@@ -192,6 +202,7 @@ class Recorder {
   emulator::dim3 block_;
   std::uint32_t blocks_ = 0;  // number of the running block, over all launches
   bool open_ = false, watching_ = false, ended_ = false;
+  bool after_kernel_ = false;  // the latest launch of the step was a kernel
 };
 
 Recorder& recorder() {
@@ -290,6 +301,7 @@ OptionTable options() {
 }
 
 void record(const OptionValues& values) {
+  emulator::set_shared_limit(std::size_t{227} << 10);  // of the GPUs of the model in scripts/cuda_cost.py
   models::DataFacts facts;
   facts.max_length = values.integer("seq");
   const models::ModelSpec spec = models::spec_from_options(values, facts);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compiles the CUDA backend for one GPU and checks the registers of its kernels against the table. Then checks that the
-# program, with the library in its folder, prints the right message on this machine. Fetches the toolkit from PyPI if
-# there is no nvcc.
+# Compiles the CUDA backend for one GPU and checks the registers of its kernels against the table, and that each begins
+# with a wait. Then checks that the program, with the library in its folder, prints the right message on this machine.
+# Fetches the toolkit from PyPI if there is no nvcc.
 #
 #   tests/kernels/cuda_build.sh BUILD
 set -euo pipefail
@@ -24,6 +24,11 @@ cmake --build "$build/cuda" -j 2 --target comera_cuda -v > "$build/cuda/ptxas.lo
   grep -E 'error|FAILED' "$build/cuda/ptxas.log" && exit 1
 }
 scripts/cuda_registers.py --release "$release" "$build/cuda/ptxas.log"
+if nvdisasm=$(third_party/cuda.sh --nvdisasm "$build/third_party/cuda"); then
+  scripts/cuda_waits.py "$build/cuda/libcomera_cuda.so" "$nvdisasm"
+else
+  echo "SKIPPED: the waits of the kernels: no nvdisasm here, and PyPI cannot be reached"
+fi
 
 # The program finds the library in its own folder. Without a driver or a GPU, the message must name that cause, not a
 # missing build.

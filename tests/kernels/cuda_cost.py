@@ -17,15 +17,15 @@ sys.path.insert(0, str(SCRIPT.parent))
 import cuda_cost
 import cuda_sass
 
-COLUMNS = ("op", "shape", "count", "kernel", "grid", "block", "dynamic_shared", "read", "cached", "written",
+COLUMNS = ("op", "shape", "count", "ordered", "kernel", "grid", "block", "dynamic_shared", "read", "cached", "written",
            "by_blocks", "accesses", "narrow", "shared", "products", "blocks", "exchanges", "barriers")
 GPU = cuda_cost.GPUS["h100"]
 # Copies, a block whose threads wait at 1,000 barriers, and mma instructions of two blocks on each
 # multiprocessor.
 LAUNCHES = [
-    ("copies", "", 3, "-", "1x1x1", 1, 0, 30_000_000, 0, 30_000_000, 0, 0, 0, 0, 0, 0, 0, 0),
-    ("sums", "4 x 4", 2, "norm: sums", "1x1x1", 64, 0, 64, 64, 32, 96, 96, 0, 0, 0, 0, 0, 64_000),
-    ("products", "", 1, "tensor<64>", "264x1x1", 128, 0, 64, 0, 32, 96, 96, 0, 0, 32 * 264_000, 0, 0, 0),
+    ("copies", "", 3, 3, "-", "1x1x1", 1, 0, 30_000_000, 0, 30_000_000, 0, 0, 0, 0, 0, 0, 0, 0),
+    ("sums", "4 x 4", 2, 1, "norm: sums", "1x1x1", 64, 0, 64, 64, 32, 96, 96, 0, 0, 0, 0, 0, 64_000),
+    ("products", "", 1, 0, "tensor<64>", "264x1x1", 128, 0, 64, 0, 32, 96, 96, 0, 0, 32 * 264_000, 0, 0, 0),
 ]
 # A loop of two products and a load of 16 bytes, with an activation of two alternatives behind it. The block at the end
 # comes back into the code before it, which makes no loop.
@@ -88,8 +88,8 @@ def check_sums(folder):
     path.write_text(text + "graph\t6\n", encoding="utf-8")
     done = run("--launches", path, "--no-instructions")
     copies = 3 * (GPU.gap + 60e6 / GPU.memory)
-    waits = 2 * (GPU.gap + (2 * GPU.memory_clocks + 1000 * GPU.barrier_clocks) / GPU.clock)
-    products = GPU.gap + 264_000 * 4096 / GPU.tensor
+    waits = GPU.gap + GPU.early_gap + 2 * ((2 * GPU.memory_clocks + 1000 * GPU.barrier_clocks) / GPU.clock)
+    products = GPU.early_gap + 264_000 * 4096 / GPU.tensor
     milliseconds, launches, graph = step_of(done)
     check(abs(milliseconds - 1e3 * (copies + waits + products)) < 1e-3, f"the sum is {milliseconds} ms")
     check((launches, graph) == (6, 6), f"{launches} launches, {graph} calls")
@@ -102,7 +102,9 @@ def check_sums(folder):
     faster = step_of(run("--launches", path, "--no-instructions", "--gpu", "h200"))[0]
     check(faster < milliseconds, "more memory rate makes a step no faster")
     slower = step_of(run("--launches", path, "--no-instructions", "--assume", "gap=11e-6"))[0]
-    check(abs(slower - milliseconds - 6 * 0.01) < 1e-3, f"gaps longer by 10 us make {slower} of {milliseconds} ms")
+    check(abs(slower - milliseconds - 4 * 0.01) < 1e-3, f"gaps longer by 10 us make {slower} of {milliseconds} ms")
+    ordered = step_of(run("--launches", path, "--no-instructions", "--ordered"))[0]
+    check(abs(ordered - milliseconds - 2 * 1e3 * (GPU.gap - GPU.early_gap)) < 1.1e-3, f"ordered: {ordered} ms")
     check(run("--launches", path, "--assume", "gab=1").returncode == 2, "accepts an unknown constant")
     end = "graph\t6\n"
     for wrong in ("nothing\n", text, text.replace("264x1x1", "264x1") + end, text.replace("\t64000", "") + end):
@@ -127,6 +129,17 @@ def check_instructions():
     check(fma == 20, f"{fma} multiply-adds")
 
 
+def check_waits():
+    wait, begin = "        /*0000*/                   ACQBULK ;\n", ".text.kernel:\n"
+    read = DISASSEMBLY.partition(".L_x_0:")[0]
+    for text, waits in ((DISASSEMBLY, False), (DISASSEMBLY.replace(begin, begin + wait), True),
+                        (DISASSEMBLY.replace(".L_x_1:\n", ".L_x_1:\n" + wait), False)):
+        lines = cuda_sass.functions_of(text)["kernel"]
+        check(cuda_sass.waits_first(lines) == waits, f"waits first: not {waits} in {text}")
+    lines = cuda_sass.functions_of(read.replace("MOV R1, R2", "LDG.E.64 R4, desc[UR4][R2.64]") + wait)["kernel"]
+    check(not cuda_sass.waits_first(lines), "a read before the wait passes")
+
+
 def check_recorded(build, folder):
     if not (build / "record_step").exists():
         print("SKIPPED: a recorded step: this build has no record_step (tests/bench/tests.cmake)")
@@ -138,6 +151,8 @@ def check_recorded(build, folder):
     check(launches == graph > 50, f"{launches} launches, {graph} calls in the graph")
     check(run("--launches", saved, *options).stdout == first.stdout, "saved launches have other sums")
     recorded, _ = cuda_cost.launches_of(saved.read_text(encoding="utf-8"))
+    late = [launch for launch in recorded if launch["ordered"] > 0]
+    check(0 < sum(launch["ordered"] for launch in late) < launches / 10, f"{late} wait for the launch before")
     unnamed = {launch["kernel"] for launch in recorded if re.fullmatch("[0-9a-f]+", launch["kernel"])}
     check(not unnamed, f"kernels without names: {unnamed}")
     fused = [launch for launch in recorded if "tt_forward_fused<Bf16" in launch["kernel"]]
@@ -170,6 +185,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         check_sums(pathlib.Path(name))
         check_instructions()
+        check_waits()
         check_recorded(build, pathlib.Path(name))
         check_compiled(pathlib.Path(name))
     for failure in failures:

@@ -1,4 +1,4 @@
-#include "kernels/cuda/common/divisor.h"
+#include "kernels/cuda/chains/divisor.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -13,5 +13,6 @@ export COMERA_COLUMN='cuda emulator' TSAN_OPTIONS="halt_on_error=1 exitcode=66 $
 if "$test" 'cuda emulator: a missing barrier shows' > /dev/null 2>&1 || [ $? != 66 ]; then
   echo "a missing barrier was not seen" && exit 1
 fi
-cases='*within the derived bound*,tt_linear: the fused*,attention in bf16*rows apart*,*TTM tables*,cuda emulator: sums*'
+cases='*within the derived bound*,tt_linear: the fused*,tt_linear: two teams*,attention in bf16*rows apart*'
+cases+=',*TTM tables*,cuda emulator: sums*'
 "$test" "$cases" 2>&1 | tail -n 60

@@ -1,6 +1,6 @@
 // The kernels of a TT layer's backward on CUDA in both element types, against sums in double that carry their error
 // bounds.
-#include "kernels/cuda/chains/tt_backward.h"
+#include "kernels/cuda/tt_linear/tt_backward.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -22,6 +22,7 @@ struct Shape {
   Activation activation = Activation::none;
   bool has_x = true, wants_dx = true, adds_dx = true;
   int across = 1;  // tiles of columns per warp in the first kernel
+  int teams = 1;   // of a block
 
   std::int64_t width() const { return test::width_of(outputs); }
 };
@@ -114,7 +115,12 @@ class Layer {
   static constexpr double unit = sizeof(T) == 2 ? 0x1p-9 : 0x1p-24;
 
   void run(const TtLinearBackward& a) const {
-    const BackwardCut cut = cut_with<T>(a, s_.across);
+    BackwardCut cut = cut_with<T>(a, s_.across);
+    if (s_.teams == 2) {
+      join_blocks<T>(a.tokens, cut, 0);
+      REQUIRE(cut.left_teams == 2);
+      cut.right_groups = cut.left_groups = 2;  // so that teams have several tiles, or an odd number in all
+    }
     REQUIRE(can_fuse<T>(a));
     REQUIRE(fits(cut));
     Parts counted;
@@ -259,6 +265,13 @@ TEST_CASE("tt_linear: wide slices of the backward in bf16") {
   check_shape<Bf16>(s);
 }
 
+TEST_CASE("tt_linear: two teams of a block in the backward in bf16") {
+  for (Shape s : {wide_ranks, shared_left, groups, four, one_strip, first_layer, no_x}) {
+    s.teams = 2;
+    check_shape<Bf16>(s);
+  }
+}
+
 TEST_CASE("tt_linear in bf16, every backend: the backward") {
   for (const test::Column& column : test::columns()) {
     if (!column.has_bf16()) continue;
@@ -271,6 +284,26 @@ TEST_CASE("tt_linear in bf16, every backend: the backward") {
       CHECK(layer.call(true) == answer);
     }
   }
+}
+
+// One block with two teams has the work of two that would share a processor: half as many sums.
+TEST_CASE("tt_linear: the backward's blocks have two teams where a GPU has the memory") {
+  TtLinearBackward a;
+  a.tokens = 4096, a.in = 3072, a.width = 32, a.outputs = 1, a.output[0].out = a.output[0].ldy = 3072,
+  a.output[0].rank = 32;
+  const float x = 0;
+  a.x = &x;
+  const auto groups = [&](int teams, std::int64_t wanted) {
+    const BackwardCut cut = cut_of<Bf16>(a);
+    CHECK((cut.right_teams == teams && cut.left_teams == teams));
+    CHECK((cut.right_groups == wanted && cut.left_groups == wanted));
+  };
+  groups(1, 22);
+  const LargeGpu large;
+  groups(2, 11);
+  CHECK(cut_of<float>(a).right_teams == 1);
+  a.tokens = 128;  // processors are idle anyway
+  groups(1, 4);
 }
 
 // If the parts of U1 would fill the cache, there are fewer of them. This requires a GPU with enough shared memory.

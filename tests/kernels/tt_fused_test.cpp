@@ -1,6 +1,6 @@
 // The fused forward of a TT layer on CUDA in both element types, against sums in double. The table of cases
 // (tt_linear_test.cpp) runs it in f32 if the op chooses it.
-#include "kernels/cuda/chains/tt_fused.h"
+#include "kernels/cuda/tt_linear/tt_fused.h"
 
 #include <catch2/catch.hpp>
 #include <memory>

@@ -4,11 +4,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "kernels/cuda/common/runtime.h"
 #include "kernels/host/cpu_backend.h"
 #include "lib/report/bench/energy.h"
+#include "lib/train/optimizer.h"
 #include "lib/tt/modes.h"
+#include "models/architecture.h"
+#include "models/encoder/encoder_spec.h"
 
 using namespace comera;
 using namespace comera::report;
@@ -122,6 +127,37 @@ TEST_CASE("A single layer is timed on a device with alternating sets of tokens")
   const BenchReport lookup =
       bench_lookup(machine, {.rows = 100, .columns = 16, .form = layers::chain_form(table)}, options);
   CHECK((lookup.rows.size() == 3 && lookup.rows[1].flops == 3 * 32 * 2.0 * 16 * 4));
+}
+
+// A step with and without a profile: the calls of both are counted, by shape on a device alone.
+TEST_CASE("The calls of a step are timed per op, on a device per op and shape") {
+  models::EncoderSpec spec;
+  spec.vocabulary = 40, spec.hidden = 16, spec.layers = 1, spec.heads = 2, spec.intermediate = 32, spec.positions = 8;
+  spec.task = data::Task::classify, spec.labels = {"a", "b"};
+  kernels::Backend device = kernels::cuda::table();  // the emulator on the host
+  device.device.joules = nullptr;                    // otherwise a step takes a second
+  const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 8};
+  for (const plan::Machine& one : {machine(), plan::Machine{&device, DType::f32, nullptr}}) {
+    const bool on_device = one.backend->device.open != nullptr;
+    CAPTURE(on_device);
+    engine::Engine engine(one, models::factory_of(spec, one.dtype), {.update = train::optimizer({})});
+    const std::vector<BenchRow> rows = time_steps(engine, spec.task, spec.vocabulary, 2, options);
+    std::map<std::string, std::int64_t> calls;
+    std::map<std::string, double> flops;
+    std::set<std::string> shapes;
+    for (const BenchRow& row : rows) {
+      calls[row.work] += row.calls, flops[row.work] += row.flops;
+      CHECK(row.ms.median >= 0);
+      if (row.work == "linear_forward") shapes.insert(row.shape);
+    }
+    CHECK(shapes == (on_device ? std::set<std::string>{"16 x 16 -> 16", "16 x 16 -> 32", "16 x 32 -> 16",
+                                                       "2 x 16 -> 16", "2 x 16 -> 2"}
+                               : std::set<std::string>{""}));
+    CHECK(calls["linear_forward"] == calls["linear_backward"]);
+    for (const plan::OpCount& count : engine.op_counts()) CHECK(flops[count.op] == Approx(count.flops));
+    CHECK((calls["step"] == 1 && calls["other"] == 1 && calls["adamw"] > 0));
+    CHECK(to_json(bench_table({.rows = rows}, false))[1].contains("shape") == on_device);
+  }
 }
 
 TEST_CASE("A row's bound is the longer of the times for its bytes and its FLOPs") {

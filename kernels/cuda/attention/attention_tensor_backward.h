@@ -48,6 +48,7 @@ __device__ inline QueryFacts facts_of(const AttentionBackward& a, std::int64_t b
 template <int D>
 __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
     tensor_backward_queries(const AttentionBackward __grid_constant__ a, float* deltas) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const TensorPlace at;
   const int head_size = static_cast<int>(s.head_size);
@@ -156,6 +157,7 @@ __device__ void weigh_keys(float (&score)[blocks][4], float (&dp)[blocks][4], co
 template <int D>
 __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 3 : 2)
     tensor_backward_keys(const AttentionBackward __grid_constant__ a, const float* deltas) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const TensorPlace at;
   const int group = static_cast<int>(s.heads / s.key_heads), head_size = static_cast<int>(s.head_size);

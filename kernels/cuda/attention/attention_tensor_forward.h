@@ -57,6 +57,7 @@ struct RowState {
 template <int D>
 __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
     tensor_forward(const AttentionForward __grid_constant__ a) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const TensorPlace at;
   const int head_size = static_cast<int>(s.head_size);

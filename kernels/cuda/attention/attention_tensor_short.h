@@ -71,6 +71,7 @@ __device__ void write_queries(const Bf16* ds, const Bf16* k, float factor, Bf16*
 // Grid: one block for each head and sequence.
 template <int D>
 __global__ void __launch_bounds__(short_threads, 2) tensor_backward_short(const AttentionBackward __grid_constant__ a) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const TensorPlace at;
   using Tile = ShortTile<D>;

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "kernels/chain.h"
+#include "kernels/cuda/chains/divisor.h"
 #include "kernels/cuda/common/batch.h"
-#include "kernels/cuda/common/divisor.h"
 #include "kernels/cuda/common/vector.h"
 
 namespace comera::kernels::cuda {
@@ -193,6 +193,7 @@ __device__ void multiply_tile(const SmallProduct<Place>& g, int slice, int m0, i
 template <class T, bool is_plain, class Place, int capacity>
 __global__ void __launch_bounds__(chain_threads, is_plain ? 3 : 2)
     small_products(const Batch<SmallProduct<Place>, capacity> __grid_constant__ batch) {
+  begin_kernel();
   alignas(16) __shared__ float shared[4 * chain_inner * (32 + 4 + 32 + 4)];  // of the deep tile; others take less
   const SmallProduct<Place>& g = batch.item[item_of_block(batch)];
   int slice = static_cast<int>(blockIdx.x - g.first_block), tile = g.tiles.split(slice);
@@ -221,6 +222,7 @@ struct CoreCopy {
 
 template <class T, class Place, int capacity>
 __global__ void copy_cores(const Batch<CoreCopy<Place>, capacity> __grid_constant__ batch) {
+  begin_kernel();
   const CoreCopy<Place>& c = batch.item[item_of_block(batch)];
   const unsigned at = (blockIdx.x - c.first_block) * chain_threads + threadIdx.x;
   if (at >= static_cast<unsigned>(c.count)) return;
@@ -247,6 +249,7 @@ constexpr int core_tiles(int rows, int tile) { return (rows + tile - 1) / tile; 
 // Blocks of 32 x 8 threads: 32 columns of a core; thread row y sums every eighth row.
 template <class Place, int capacity>
 __global__ void unmask_gradients(const Batch<CoreGradient<Place>, capacity> __grid_constant__ batch) {
+  begin_kernel();
   constexpr int high = chain_threads / warp_size;
   __shared__ float parts[high][warp_size];
   const CoreGradient<Place>& g = batch.item[item_of_block(batch)];
@@ -278,6 +281,7 @@ __global__ void unmask_gradients(const Batch<CoreGradient<Place>, capacity> __gr
 // Adds up the diagonal gradients of cores with several tiles.
 template <class Place, int capacity>
 __global__ void join_diagonals(const Batch<CoreGradient<Place>, capacity> __grid_constant__ batch) {
+  begin_kernel();
   const CoreGradient<Place>& g = batch.item[item_of_block(batch)];
   const int column = static_cast<int>((blockIdx.x - g.first_block) * chain_threads + threadIdx.x);
   if (column >= g.columns || masked(g.diagonal[column], g.threshold) == 0) return;

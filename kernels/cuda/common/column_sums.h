@@ -13,6 +13,7 @@ constexpr std::int64_t partial_blocks = 384;
 // Each thread adds the sums of every 32nd block in order.
 static __global__ void __launch_bounds__(warp_size* warp_size)
     add_partials(std::int64_t blocks, std::int64_t columns, const float* partial, float* first, float* second) {
+  begin_kernel();
   __shared__ float sums[warp_size][warp_size + 1];
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x;
   float sum = 0;

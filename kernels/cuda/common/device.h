@@ -44,7 +44,6 @@ struct Launch {
 
 // launch() puts a kernel on the context's queue. If the runtime rejects it, the result is `failed` and Device::failure
 // returns the text.
-Status check_launch();
 Status raise_shared_limit(const void* kernel, std::size_t bytes);
 std::size_t shared_limit();  // largest shared memory of a block on the current device, in bytes
 
@@ -64,15 +63,31 @@ __device__ T* shared_memory() {
   return reinterpret_cast<T*>(comera_shared);
 }
 
+// The first statement of every kernel (scripts/check_layering.py; the emulator counts it). On sm_90 and newer a launch
+// may begin when all blocks of the one before have begun, and no memory that earlier launches write may be read, or
+// that they read be written, before this. It waits until the launch before has ended and its writes are visible. That
+// one has waited for its own predecessor: one kernel without this line would break the chain for all behind it. Only
+// then is the next launch let in, so that at most two of them share the multiprocessors.
+__device__ __forceinline__ void begin_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+Status launch_kernel(const Context& context, const Launch& where, const void* kernel, void** arguments);
+
 template <class... Parameters, class... Arguments>
 Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...),
               const Arguments&... arguments) {
   if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return Status::ok;
   if (const Status ready = allow_shared(reinterpret_cast<const void*>(kernel), where); ready != Status::ok)
     return ready;
-  kernel<<<where.grid, where.block, where.shared_bytes, static_cast<cudaStream_t>(context.stream)>>>(
-      static_cast<Parameters>(arguments)...);
-  return check_launch();
+  const auto start = [&](Parameters... values) {
+    void* pointers[] = {&values...};
+    return launch_kernel(context, where, reinterpret_cast<const void*>(kernel), pointers);
+  };
+  return start(static_cast<Parameters>(arguments)...);
 }
 #else
 template <class T>
@@ -82,6 +97,8 @@ template <class T>
 T* shared_memory() {
   return static_cast<T*>(emulator::dynamic_shared());
 }
+
+inline void begin_kernel() { emulator::count_begin(); }
 
 template <class... Parameters, class... Arguments>
 Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...),

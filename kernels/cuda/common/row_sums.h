@@ -34,6 +34,7 @@ __device__ void join_sums(const Term& term, Sums own, Sums* partial) {
 template <class Term>
 __global__ void __launch_bounds__(sum_threads)
     sum_tiles(std::int64_t rows, std::int64_t tile, Term term, Sums* partial) {
+  begin_kernel();
   Sums own;
   const std::int64_t begin = blockIdx.x * tile, end = begin + tile < rows ? begin + tile : rows;
   for (std::int64_t row = begin + threadIdx.x; row < end; row += sum_threads) term.add(row, own);
@@ -42,6 +43,7 @@ __global__ void __launch_bounds__(sum_threads)
 
 template <class Term>
 __global__ void __launch_bounds__(sum_threads) sum_partials(std::int64_t tiles, Term term, const Sums* partial) {
+  begin_kernel();
   Sums own;
   for (std::int64_t i = threadIdx.x; i < tiles; i += sum_threads) {
     own.loss += partial[i].loss;

@@ -33,6 +33,7 @@ struct KeyOfId {
 
 template <int tile, class Key>
 __global__ void sort_tiles(int count, Key key, std::int32_t* tile_keys, std::int32_t* tile_order) {
+  begin_kernel();
   __shared__ int keys[tile];
   const int first = static_cast<int>(blockIdx.x) * tile, t = static_cast<int>(threadIdx.x),
             some = min(tile, count - first);
@@ -62,6 +63,7 @@ COMERA_DEVICE int keys_below(const std::int32_t* keys, int count, std::int64_t k
 template <int tile>
 __global__ void join_sorted_tiles(int count, const std::int32_t* tile_keys, const std::int32_t* tile_order,
                                   std::int32_t* keys, std::int32_t* order) {
+  begin_kernel();
   const int i = static_cast<int>(flat_index());
   if (i >= count) return;
   const int own_tile = i / tile, key = tile_keys[i];
@@ -167,6 +169,7 @@ __device__ void give_run(const Sums& sums, int s, int key, std::int64_t column, 
 
 template <class T, int lanes, class Sums>
 __global__ void sum_pieces(Runs runs, Bags bags, const T* dy, Sums sums) {
+  begin_kernel();
   __shared__ int keys[ids_of_chunk + 1], bag[ids_of_chunk];
   __shared__ float weight[ids_of_chunk];
   constexpr int ahead = 4;  // rows that are loaded before they are added
@@ -209,6 +212,7 @@ __global__ void sum_pieces(Runs runs, Bags bags, const T* dy, Sums sums) {
 // If a run begins in this chunk and continues in the next one, this chunk's block adds up its pieces.
 template <int lanes, class Sums>
 __global__ void join_pieces(Runs runs, Sums sums) {
+  begin_kernel();
   const int first = static_cast<int>(blockIdx.x) * ids_of_chunk, last = first + ids_of_chunk - 1;
   if (last + 1 >= runs.count) return;
   const int key = runs.keys[last];

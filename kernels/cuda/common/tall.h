@@ -61,6 +61,7 @@ inline Launch tall_launch(std::int64_t widest, std::int64_t rows, int lanes, int
 template <class T, int lanes>
 __global__ void finish_rows(const TallItems<FinishItem<T>> __grid_constant__ items, std::int64_t rows,
                             Activation activation) {
+  begin_kernel();
   const FinishItem<T>& o = items.item[blockIdx.z];
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x) * lanes;
   if (column >= o.columns) return;
@@ -86,6 +87,7 @@ __global__ void finish_rows(const TallItems<FinishItem<T>> __grid_constant__ ite
 template <class T, int lanes>
 __global__ void slope_rows(const TallItems<SlopeItem<T>> __grid_constant__ items, std::int64_t rows,
                            Activation activation) {
+  begin_kernel();
   __shared__ float parts[tall_rows][warp_size * lanes];
   const SlopeItem<T>& o = items.item[blockIdx.z];
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x) * lanes;
@@ -123,6 +125,7 @@ __global__ void slope_rows(const TallItems<SlopeItem<T>> __grid_constant__ items
 // d_bias += the sums of all tiles. Each thread row adds every eighth tile; then these sums are added in order.
 template <class T>
 __global__ void join_tiles(const TallItems<SlopeItem<T>> __grid_constant__ items, std::int64_t tiles) {
+  begin_kernel();
   __shared__ float parts[tall_rows][warp_size];
   const SlopeItem<T>& o = items.item[blockIdx.y];
   if (!o.sums) return;

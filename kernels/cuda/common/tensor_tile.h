@@ -82,6 +82,12 @@ struct WarpTile {
       for (auto& block : rows)
         for (float& x : block) x = 0;
   }
+  // f(element, `first` + its number among the lane's 32)
+  template <class F>
+  __device__ void for_each(int first, const F& f) {
+#pragma unroll
+    for (int i = 0; i < 32; ++i) f(c[i / 16][i / 4 % 4][i % 4], first + i);
+  }
   // f(row, column, element, next element of the row)
   template <class F>
   __device__ void for_pairs(F f) const {

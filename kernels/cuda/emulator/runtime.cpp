@@ -211,8 +211,8 @@ Memory device_memory() { return {false, emulator::allocate, emulator::release, e
 
 Device device_control() {
   using namespace emulator;
-  return {open,    close,         allocate_pinned, release_pinned, wait,      free_bytes,   joules,
-          failure, upload_beside, join_copies,     begin_graph,    end_graph, launch_graph, release_graph};
+  return {open,          close,       allocate_pinned, release_pinned, wait,         free_bytes,    joules,     failure,
+          upload_beside, join_copies, begin_graph,     end_graph,      launch_graph, release_graph, [](bool) {}};
 }
 
 const char* variant_name() { return "emulator"; }

@@ -74,7 +74,8 @@ struct Grid {
   std::vector<int> order;
   std::vector<std::uint8_t> shared;
   unsigned threads = 0, alive = 0, arrived = 0, generation = 0;
-  unsigned turn = 0;  // position in `order` of the current thread
+  unsigned begun = 0;  // threads of the block that have called begin_kernel
+  unsigned turn = 0;   // position in `order` of the current thread
   int current = 0;
   bool progress = false;
   void *scheduler = nullptr, *scheduler_thread = nullptr;
@@ -192,7 +193,7 @@ void choose_order() {
 void start_block() {
   Grid& g = grid_state;
   g.alive = g.threads;
-  g.arrived = 0;
+  g.arrived = g.begun = 0;
   g.warps.assign((g.threads + warp_size - 1) / warp_size, Warp{});
   std::fill(g.shared.begin(), g.shared.end(), 0xFF);
   for (unsigned i = 0; i < g.threads; ++i) {
@@ -212,6 +213,7 @@ void run_block() {
   g.progress = false;
   switch_to_turn(&g.scheduler);
   races::acquire(g.block_ends);
+  if (g.begun != g.threads) stop("a kernel does not begin with begin_kernel()");
 }
 
 }  // namespace
@@ -242,6 +244,8 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void
         run_block();
       }
 }
+
+void count_begin() { ++grid_state.begun; }
 
 int lane() { return grid_state.current % warp_size; }
 

@@ -25,6 +25,7 @@ std::size_t shared_limit();
 // Runs body(data) once for every thread of the grid. Aborts with a message if threads wait at a barrier that others
 // never reach.
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* data);
+void count_begin();  // begin_kernel: every thread calls it once, else run_grid aborts
 
 int lane();                         // of the warp, 0..31
 void wait_for_block();              // __syncthreads

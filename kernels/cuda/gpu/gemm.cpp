@@ -4,8 +4,8 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/common/gemm_ways.h"
 #include "kernels/cuda/gpu/errors.h"
+#include "kernels/cuda/gpu/gemm_ways.h"
 
 namespace comera::kernels::cuda {
 namespace {

@@ -9,6 +9,7 @@
 #include "kernels/cuda/common/shared_limits.h"
 #include "kernels/cuda/gpu/energy.h"
 #include "kernels/cuda/gpu/errors.h"
+#include "kernels/cuda/gpu/launch.h"
 #include "kernels/host_copy.h"
 
 namespace comera::kernels::cuda {
@@ -83,6 +84,7 @@ Status upload_beside(const Context&, void* to, const void* from, std::size_t byt
   return status_of(cudaEventRecord(beside.done, beside.stream));
 }
 Status join_copies(const Context& context) {
+  order_next_launch();
   return status_of(cudaStreamWaitEvent(stream_of(context), copies().done, 0));
 }
 
@@ -133,8 +135,6 @@ void release_graph(void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec
 
 }  // namespace
 
-Status check_launch() { return status_of(cudaGetLastError()); }
-
 std::size_t shared_limit() {
   int device = 0, bytes = 0;
   const bool known =
@@ -168,14 +168,16 @@ Status copy_beside(const Context& context, const HostCopy& a) {
 }
 
 Status join_beside(const Context& context, const HostJoin& a) {
+  order_next_launch();
   return status_of(cudaStreamWaitEvent(stream_of(context), queue_of(a.direction).done[a.ticket], 0));
 }
 
 Memory device_memory() { return {false, allocate, release, upload, download}; }
 
 Device device_control() {
-  return {open,         close,         allocate_pinned, release_pinned, wait,      free_bytes,   joules,
-          last_failure, upload_beside, join_copies,     begin_graph,    end_graph, launch_graph, release_graph};
+  return {open,        close,     allocate_pinned, release_pinned, wait,
+          free_bytes,  joules,    last_failure,    upload_beside,  join_copies,
+          begin_graph, end_graph, launch_graph,    release_graph,  overlap_launches};
 }
 
 const char* variant_name() {

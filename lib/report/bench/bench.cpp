@@ -63,26 +63,38 @@ class Stepper {
   std::int64_t step_ = 0;
 };
 
-std::map<std::string, std::vector<double>> profiled_ms(engine::Engine& engine, Stepper& stepper, int repetitions,
-                                                       std::map<std::string, std::int64_t>& calls) {
-  std::map<std::string, std::vector<double>> ms;
+// One row per op, and on a device per op and shape. `step_ms`: of an unprofiled step, which on a device is a graph; the
+// steps here repeat each call there, so the rest of the time is not theirs.
+std::vector<BenchRow> profiled_rows(engine::Engine& engine, Stepper& stepper, int repetitions, double step_ms) {
+  const bool on_device = engine.machine().backend->device.open != nullptr;
+  std::map<std::pair<std::string, std::string>, std::pair<BenchRow, std::vector<double>>> rows;  // by op and shape
+  std::vector<double> others;
   TaskProgress task("timing the parts of the step", repetitions);
   for (int i = 0; i < repetitions; ++i) {
     check_stop();
     plan::Profile profile;
     engine.set_profile(&profile);
-    double other = stepper.step_ms();
-    for (const plan::Profile::Row& row : profile.rows) {
-      ms[row.op].push_back(1e3 * row.seconds);
-      calls[row.op] = row.calls;
+    const double profiled_step_ms = stepper.step_ms();
+    double other = on_device ? step_ms : profiled_step_ms;
+    for (const plan::Profile::Row& row : profile.rows()) {
+      auto& [one, ms] = rows[{row.op, row.shape}];
+      one.work = row.op, one.shape = row.shape, one.calls = row.calls, one.flops = row.flops;
+      ms.push_back(1e3 * row.seconds);
       other -= 1e3 * row.seconds;
     }
-    ms["other"].push_back(other);
-    calls["other"] = 1;
+    others.push_back(on_device ? std::max(other, 0.0) : other);
     task.advance();
   }
   engine.set_profile(nullptr);
-  return ms;
+  rows[{"other", ""}] = {BenchRow{.work = "other"}, std::move(others)};
+  std::vector<BenchRow> all;
+  for (auto& [key, row] : rows) {
+    row.first.ms = spread_of(std::move(row.second));
+    all.push_back(std::move(row.first));
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const BenchRow& a, const BenchRow& b) { return a.ms.median > b.ms.median; });
+  return all;
 }
 
 double gflops_of(const BenchRow& row) {
@@ -126,6 +138,15 @@ void add_bounds(const BenchReport& report, Table& table) {
   }
 }
 
+// Only the rows of devices are per shape.
+void add_shapes(const BenchReport& report, Table& table) {
+  if (std::all_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) { return row.shape.empty(); }))
+    return;
+  table.columns.insert(table.columns.begin() + 1, {"shape", "shape"});
+  for (std::size_t i = 0; i < report.rows.size(); ++i)
+    table.rows[i].insert(table.rows[i].begin() + 1, Cell(report.rows[i].shape));
+}
+
 // Only devices have launches.
 void add_launches(const BenchReport& report, Table& table) {
   if (std::none_of(report.rows.begin(), report.rows.end(),
@@ -161,14 +182,8 @@ std::vector<BenchRow> time_steps(engine::Engine& engine, data::Task task, std::i
   step.launches = engine.launches();
   std::vector<BenchRow> rows{step};
   if (!options.parts) return rows;
-  std::map<std::string, std::int64_t> calls;
-  for (auto& [op, ms] : profiled_ms(engine, stepper, options.repetitions, calls))
-    rows.push_back({.work = op, .calls = calls[op], .ms = spread_of(ms), .peak_bytes = {}, .joules = {}});
-  for (const plan::OpCount& count : engine.op_counts())
-    for (BenchRow& row : rows)
-      if (row.work == count.op) row.flops = count.flops;
-  std::sort(rows.begin() + 1, rows.end(),
-            [](const BenchRow& a, const BenchRow& b) { return a.ms.median > b.ms.median; });
+  for (BenchRow& row : profiled_rows(engine, stepper, options.repetitions, step.ms.median))
+    rows.push_back(std::move(row));
   return rows;
 }
 
@@ -224,6 +239,7 @@ Table bench_table(const BenchReport& report, bool with_settings) {
   for (const BenchRow& row : report.rows) table.rows.push_back(cells_of(row, report.rows.front(), report.peak_gflops));
   add_bounds(report, table);
   add_launches(report, table);
+  add_shapes(report, table);
   if (!with_settings) return table;
   for (const auto& [key, value] : report.settings.items()) {
     table.columns.push_back({key, key});

@@ -19,7 +19,7 @@ struct BenchReport {
   double copy_gb_per_s = 0;  // read and written bytes
 };
 
-// Times whole steps first, then the same number of steps with a clock around every op.
+// Times whole steps first, then the same number of steps op by op (lib/plan/profile.h).
 std::vector<BenchRow> time_steps(engine::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
                                  const BenchOptions& options);
 

@@ -20,6 +20,7 @@ struct BenchRow {
   std::string work;        // "step" or the name of an op; "other" is the time outside the ops
   std::int64_t calls = 1;  // per step
   Spread ms;
+  std::string shape = "";                   // of the op's calls, in rows of a device
   std::string isa = "";                     // instruction set, or kind of device
   double peak_gflops = 0;                   // of the machine for this row, if it differs from the report's
   double flops = 0;                         // per step, only multiplications and additions of the products

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "kernels/adagrad.h"
 #include "kernels/attention.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
@@ -110,25 +111,24 @@ class Timer {
     context.workspace_bytes = op.workspace_bytes ? op.workspace_bytes(context, args) : 0;
     const plan::Arena workspace(*machine_.backend, std::max<std::size_t>(context.workspace_bytes, 1), "a workspace");
     context.workspace = workspace.data();
-    const auto call = [&] { check(machine_, op.name, op.run(context, args)); };
-    const double seconds = machine_.backend->device.open ? on_device(op.name, context, call) : seconds_of(call, 1);
+    const auto call = [&] { return op.run(context, args); };
+    const double seconds = machine_.backend->device.open ? on_device(op.name, context, call)
+                                                         : seconds_of([&] { check(machine_, op.name, call()); }, 1);
     times.push_back({op.name, std::move(shape), 1e6 * seconds, operands.bytes(), kernels::flops(args)});
   }
 
   std::vector<KernelTime> times;
 
  private:
-  double on_device(const char* op, const kernels::Context& context, const std::function<void()>& call) const {
+  double on_device(const char* op, const kernels::Context& context, const std::function<Status()>& call) const {
     const kernels::Device& device = machine_.backend->device;
-    call();  // a first call may load the kernel, which a recording must not do
-    check(machine_, op, device.begin_graph(context));
-    for (int i = 0; i < calls_in_graph; ++i) call();
-    void* graph = nullptr;
-    check(machine_, op, device.end_graph(context, &graph, nullptr));
-    const std::unique_ptr<void, void (*)(void*)> kept(graph, device.release_graph);
+    check(machine_, op, call());
+    Status status = Status::ok;
+    const plan::CallGraph graph = plan::record_calls(device, context, calls_in_graph, call, status);
+    check(machine_, op, status);
     return seconds_of(
         [&] {
-          check(machine_, op, device.launch_graph(context, graph));
+          check(machine_, op, device.launch_graph(context, graph.get()));
           check(machine_, op, device.wait(context));
         },
         calls_in_graph);
@@ -244,12 +244,24 @@ void time_tables(const plan::Machine& machine, std::int64_t tokens, Timer& timer
 
 void time_update(const plan::Machine& machine, std::int64_t tokens, Timer& timer) {
   const std::int64_t count = tokens * 1024;
+  const std::string shape = fmt::format("{} numbers", count);
+  const kernels::Backend& backend = *machine.backend;
+  const kernels::AdamwScalars step{.learning_rate = 1e-4};
+  {
+    Operands o(machine);
+    const kernels::AdamwTensor tensor{
+        count, o.parameters(count), o.parameters(count), o.parameters(count), o.parameters(count), o.value(step)};
+    timer.time(backend.adamw, shape, {&tensor, 1, o.value(kernels::StepScalars{})}, o);
+  }
+  {
+    Operands o(machine);
+    const kernels::AdagradTensor tensor{count, o.parameters(count), o.parameters(count), o.parameters(count),
+                                        o.value(step)};
+    timer.time(backend.adagrad, shape, {.tensors = &tensor, .count = 1, .scalars = o.value(kernels::StepScalars{})}, o);
+  }
   Operands o(machine);
-  const auto* rates = o.value(kernels::AdamwScalars{.learning_rate = 1e-4});
-  const kernels::AdamwTensor tensor{
-      count, o.parameters(count), o.parameters(count), o.parameters(count), o.parameters(count), rates};
-  const kernels::Adamw a{&tensor, 1, o.value(kernels::StepScalars{})};
-  timer.time(machine.backend->adamw, fmt::format("{} numbers", count), a, o);
+  const kernels::SgdTensor tensor{count, o.parameters(count), o.parameters(count), o.value(step)};
+  timer.time(backend.sgd, shape, {&tensor, 1, o.value(kernels::StepScalars{})}, o);
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ struct Numbers {
 };
 
 __global__ void reverse(const float* x, float* y, bool with_barrier) {
+  begin_kernel();
   auto* shared = shared_memory<float>();
   shared[threadIdx.x] = x[flat_index()];
   if (with_barrier) __syncthreads();
@@ -48,15 +49,26 @@ __global__ void reverse(const float* x, float* y, bool with_barrier) {
 }
 
 __global__ void sums(const float* x, float* y) {
+  begin_kernel();
   const float total = sum_of_block(x[flat_index()]);
   if (threadIdx.x == 0) y[blockIdx.x] = total;
 }
 
 __global__ void wait_for_nobody() {
+  begin_kernel();
   if (threadIdx.x % 2 == 0) {
     __syncthreads();
   } else {
     __syncwarp();
+  }
+}
+
+// Not marked as a kernel, so that the rule for kernels does not see it.
+void begin_too_late(float* y) {
+  if (threadIdx.x == 0) {
+    y[0] = 1;
+  } else {
+    begin_kernel();
   }
 }
 
@@ -119,6 +131,12 @@ TEST_CASE("cuda emulator: sums over warps and blocks") {
 
 TEST_CASE("cuda emulator: threads at different barriers end the program") {
   const int status = outcome([] { (void)launch({}, {1, 32}, wait_for_nobody); });
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
+}
+
+TEST_CASE("cuda emulator: a kernel that a thread enters without begin_kernel ends the program") {
+  Numbers y(4);
+  const int status = outcome([&] { (void)launch({}, {1, 32}, begin_too_late, y.data); });
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
 }
 

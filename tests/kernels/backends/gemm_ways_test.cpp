@@ -1,4 +1,4 @@
-#include "kernels/cuda/common/gemm_ways.h"
+#include "kernels/cuda/gpu/gemm_ways.h"
 
 #include <catch2/catch.hpp>
 #include <functional>

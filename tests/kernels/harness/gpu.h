@@ -1,7 +1,9 @@
 // Opens the GPU of this machine for tests, if there is one and the CUDA library is built.
 #pragma once
 
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -27,6 +29,8 @@ inline Gpu open_gpu() {
   if (!backend) return gpu;
   if (backend->device.open(0, &gpu.stream) == Status::ok) {
     gpu.backend = backend;
+    const char* const launches = std::getenv("COMERA_LAUNCHES");  // as for the program
+    backend->device.overlap_launches(!launches || std::string_view(launches) != "ordered");
   } else {
     gpu.why = backend->device.failure();
   }

@@ -25,6 +25,7 @@ struct NarrowFactor {
 
 static __global__ void __launch_bounds__(fp8_threads)
     measure_factor(const WideFactor __grid_constant__ a, std::uint32_t* largest) {
+  begin_kernel();
   const std::int64_t per_row = a.columns / 8;
   std::uint32_t own = 0;
   for (std::int64_t i = flat_index(); i < a.rows * per_row; i += flat_stride()) {
@@ -49,6 +50,7 @@ __device__ float scale_of(const NarrowFactor& to) {
 template <class Type>
 __global__ void __launch_bounds__(fp8_threads)
     narrow_rows(const WideFactor __grid_constant__ a, const NarrowFactor __grid_constant__ to) {
+  begin_kernel();
   const float scale = scale_of<Type>(to);
   const std::int64_t per_row = a.columns / 8;
   for (std::int64_t i = flat_index(); i < a.rows * per_row; i += flat_stride()) {
@@ -64,6 +66,7 @@ __global__ void __launch_bounds__(fp8_threads)
 template <class Type>
 __global__ void __launch_bounds__(fp8_threads)
     narrow_columns(const WideFactor __grid_constant__ a, const NarrowFactor __grid_constant__ to) {
+  begin_kernel();
   __shared__ std::uint8_t tile[fp8_tile][fp8_tile + 1];
   const float scale = scale_of<Type>(to);
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * fp8_tile,

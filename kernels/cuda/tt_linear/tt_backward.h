@@ -6,9 +6,9 @@
 // Shape and GPU fix the order of all sums.
 #pragma once
 
-#include "kernels/cuda/chains/tt_backward_left.h"
 #include "kernels/cuda/common/batch.h"
 #include "kernels/cuda/common/workspace.h"
+#include "kernels/cuda/tt_linear/tt_backward_left.h"
 
 namespace comera::kernels::cuda {
 
@@ -18,7 +18,7 @@ constexpr std::int64_t many_parts = std::int64_t{24} << 20;  // bytes of parts o
 
 // The split of a call into blocks. It depends only on the sizes and on the shared memory per block.
 struct BackwardCut {
-  int right_strips = 1, left_strips = 1, across = 1;
+  int right_strips = 1, left_strips = 1, across = 1, right_teams = 1, left_teams = 1;
   std::int64_t right_slices = 0, left_slices = 1, right_groups = 1, left_groups = 1;
   std::int64_t slices[max_outputs] = {};
   std::size_t right_bytes = 0, left_bytes = 0;
@@ -27,20 +27,28 @@ struct BackwardCut {
 // Calls f(Tile{}) with the tile for these strips, if one exists.
 template <class T, class F>
 void with_right_tile(const BackwardCut& cut, const F& f) {
+  if constexpr (sizeof(T) == 2)
+    if (cut.right_strips == 1 && cut.across == 1 && cut.right_teams == 2) return f(RightTile<T, 1, 1, 2>());
   if (cut.right_strips == 1 && cut.across == 1) return f(RightTile<T, 1, 1>());
   if (cut.right_strips == 2 && cut.across == 1) return f(RightTile<T, 1, 2>());
   if constexpr (sizeof(T) == 2)
     if (cut.right_strips == 1 && cut.across == 2) return f(RightTile<T, 2, 1>());
 }
-template <class T, class F>
-void with_left_tile(const BackwardCut& cut, const F& f) {
-  switch (cut.left_strips) {
-    case 1: return f(LeftTile<T, 1>());
-    case 2: return f(LeftTile<T, 2>());
-    case 3: return f(LeftTile<T, 3>());
-    case 4: return f(LeftTile<T, 4>());
+template <class T, int teams, class F>
+void with_left_strips(int strips, const F& f) {
+  switch (strips) {
+    case 1: return f(LeftTile<T, 1, teams>());
+    case 2: return f(LeftTile<T, 2, teams>());
+    case 3: return f(LeftTile<T, 3, teams>());
+    case 4: return f(LeftTile<T, 4, teams>());
     default: return;
   }
+}
+template <class T, class F>
+void with_left_tile(const BackwardCut& cut, const F& f) {
+  if constexpr (sizeof(T) == 2)
+    if (cut.left_teams == 2) return with_left_strips<T, 2>(cut.left_strips, f);
+  with_left_strips<T, 1>(cut.left_strips, f);
 }
 
 // Number of groups of tiles, for about `blocks` blocks in total. Each block gets at least a few tiles to sum, unless
@@ -54,6 +62,24 @@ constexpr std::int64_t groups_of(std::int64_t tokens, std::int64_t slices, std::
   for (const std::int64_t least : {few, filled}) most = least > most ? least : most;
   const std::int64_t wanted = blocks / slices;
   return wanted < 1 ? 1 : wanted < most ? wanted : most;
+}
+
+// Where two blocks would share a processor, one with two teams takes the work of both, if its shared memory allows: it
+// adds their sums on the chip, so that there are half as many to write and to read.
+template <class T>
+void join_blocks(std::int64_t tokens, BackwardCut& cut, std::int64_t most_apart = processors) {
+  BackwardCut joined = cut;
+  joined.right_teams = joined.left_teams = 2;
+  with_right_tile<T>(joined, [&](auto tile) {
+    if (tile.teams == 1 || tile.bytes > shared_limit() || cut.right_slices * cut.right_groups <= most_apart) return;
+    cut.right_teams = tile.teams, cut.right_bytes = tile.bytes;
+    cut.right_groups = groups_of(tokens, cut.right_slices, processors);
+  });
+  with_left_tile<T>(joined, [&](auto tile) {
+    if (tile.teams == 1 || tile.bytes > shared_limit() || cut.left_slices * cut.left_groups <= most_apart) return;
+    cut.left_teams = tile.teams, cut.left_bytes = tile.bytes;
+    cut.left_groups = groups_of(tokens, cut.left_slices, processors);
+  });
 }
 
 template <class T>
@@ -74,6 +100,7 @@ BackwardCut cut_with(const TtLinearBackward& a, int across) {
   });
   cut.right_groups = groups_of(a.tokens, cut.right_slices, (across > 1 ? 1 : 2) * processors);  // as many as fit
   cut.left_groups = groups_of(a.tokens, cut.left_slices, 2 * processors);
+  if (sizeof(T) == 2) join_blocks<T>(a.tokens, cut);
   return cut;
 }
 
@@ -137,6 +164,7 @@ using GroupSums = Batch<GroupSum, 2 * max_outputs + 1>;
 constexpr unsigned group_threads = 256;
 
 static __global__ void __launch_bounds__(group_threads) add_groups(const GroupSums __grid_constant__ batch) {
+  begin_kernel();
   const GroupSum& o = batch.item[item_of_block(batch)];
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x - o.first_block) * group_threads + threadIdx.x;
   if (at >= o.count) return;
@@ -167,8 +195,8 @@ Status first_pass(const Context& context, const TtLinearBackward& a, const Backw
   Status status = Status::ok;
   with_right_tile<T>(cut, [&](auto tile) {
     using Tile = decltype(tile);
-    status =
-        launch(context, {grid, Tile::threads, Tile::bytes}, tt_backward_right<T, Tile::across, Tile::strips>, pass);
+    status = launch(context, {grid, dim3(Tile::threads, Tile::teams), Tile::bytes},
+                    tt_backward_right<T, Tile::across, Tile::strips, Tile::teams>, pass);
   });
   return status;
 }
@@ -190,7 +218,8 @@ Status second_pass(const Context& context, const TtLinearBackward& a, const Back
   Status status = Status::ok;
   with_left_tile<T>(cut, [&](auto tile) {
     using Tile = decltype(tile);
-    status = launch(context, {grid, Tile::threads, Tile::bytes}, tt_backward_left<T, Tile::strips>, pass);
+    status = launch(context, {grid, dim3(Tile::threads, Tile::teams), Tile::bytes},
+                    tt_backward_left<T, Tile::strips, Tile::teams>, pass);
   });
   return status;
 }

@@ -7,19 +7,21 @@
 // possible with two blocks per processor.
 #pragma once
 
-#include "kernels/cuda/chains/tt_backward_right.h"
+#include "kernels/cuda/tt_linear/tt_backward_right.h"
 
 namespace comera::kernels::cuda {
 
-template <class T, int strips_>
+// teams: threadIdx.y, each with all columns of the slice and every second tile of tokens. `threads` is of a team.
+template <class T, int strips_, int teams_ = 1>
 struct LeftTile {
-  static constexpr int strips = strips_, warps = sizeof(T) == 2 && strips == 1 ? 8 : 4, threads = warps * warp_size,
-                       stages = 2;
+  static constexpr int teams = teams_, strips = strips_, warps = sizeof(T) == 2 && strips == 1 ? 8 : 4,
+                       threads = warps * warp_size, stages = 2;
   static constexpr int columns = warps * warp_tile, ranks = strips * warp_tile;
   static constexpr int pad = lanes_of_vector<T>, pitch = columns + pad, u1_pitch = ranks + pad,
                        out_pitch = warp_tile + 8;
-  static constexpr std::size_t bytes = sizeof(T) * ((columns + back_rows) * u1_pitch + stages * back_rows * pitch) +
-                                       sizeof(float) * warps * back_rows * out_pitch;
+  static constexpr std::size_t team_bytes =
+      sizeof(T) * (back_rows * u1_pitch + stages * back_rows * pitch) + sizeof(float) * warps * back_rows * out_pitch;
+  static constexpr std::size_t bytes = sizeof(T) * columns * u1_pitch + teams * team_bytes;
 };
 
 struct LeftOutput {
@@ -132,26 +134,29 @@ __device__ void write_dx(const LeftGradient<T>& a, const WarpTile& tile, LaneVec
   __syncwarp();
 }
 
-template <class T, int strips>
-__global__ void __launch_bounds__(LeftTile<T, strips>::threads)
+template <class T, int strips, int teams>
+__global__ void __launch_bounds__(teams* LeftTile<T, strips>::threads)
     tt_backward_left(const LeftGradient<T> __grid_constant__ a) {
-  using Tile = LeftTile<T, strips>;
+  begin_kernel();
+  using Tile = LeftTile<T, strips, teams>;
   const int warp = static_cast<int>(threadIdx.x) / warp_size, first = static_cast<int>(blockIdx.x) * Tile::columns,
-            own = warp * warp_tile;
-  const TileRange tiles(a.tokens, blockIdx.y, gridDim.y);
-  T *const left = shared_memory<T>(), *const u1 = left + Tile::columns * Tile::u1_pitch,
-           *const places = u1 + back_rows * Tile::u1_pitch;
+            own = warp * warp_tile, team = static_cast<int>(threadIdx.y);
+  const TileRange<teams> tiles(a.tokens, blockIdx.y, gridDim.y);
+  T* const left = shared_memory<T>();
+  auto* const u1 =
+      reinterpret_cast<T*>(reinterpret_cast<char*>(left + Tile::columns * Tile::u1_pitch) + team * Tile::team_bytes);
+  T* const places = u1 + back_rows * Tile::u1_pitch;
   float* const out =
       reinterpret_cast<float*>(places + Tile::stages * back_rows * Tile::pitch) + warp * back_rows * Tile::out_pitch;
   WarpTile d_left[strips];
 #pragma unroll
   for (int s = 0; s < strips; ++s) d_left[s].clear();
-  if (a.dx) fetch_left<Tile>(a, first, left);  // complete when the first tile is
+  if (a.dx && team == 0) fetch_left<Tile>(a, first, left);  // complete when the first tile is
   const auto fetch = [&](int c, int place) {
-    if (a.x) fetch_input<Tile>(a, first, (tiles.first + c) * back_rows, places + place * back_rows * Tile::pitch);
+    if (a.x) fetch_input<Tile>(a, first, tiles.token(c, team), places + place * back_rows * Tile::pitch);
   };
-  for_chunks<Tile::stages>(tiles.count, fetch, [&](int c, int place) {
-    const std::int64_t token = (tiles.first + c) * back_rows;
+  for_chunks<Tile::stages>(tiles.passes(), fetch, [&](int c, int place) {
+    const std::int64_t token = tiles.token(c, team);
     add_slices<Tile>(a, token, u1);
     __syncthreads();
     if (a.dx) {
@@ -168,6 +173,11 @@ __global__ void __launch_bounds__(LeftTile<T, strips>::threads)
       multiply_turned(d_left[s], x, Tile::pitch, u1 + s * warp_tile, Tile::u1_pitch, back_rows);
   });
   if (!a.x) return;
+  join_teams<Tile, strips * 32>([&](const auto& f) {
+#pragma unroll
+    for (int s = 0; s < strips; ++s) d_left[s].for_each(32 * s, f);
+  });
+  if (team > 0) return;
   float* const to = a.d_left + static_cast<std::int64_t>(blockIdx.y) * a.in * a.width;
 #pragma unroll
   for (int s = 0; s < strips; ++s)

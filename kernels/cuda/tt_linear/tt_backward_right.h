@@ -15,17 +15,19 @@ namespace comera::kernels::cuda {
 
 constexpr int back_rows = warp_tile;  // tokens per tile, in both passes
 
-// across: tiles of 32 columns per warp. strips: tiles of 32 that hold the ranks.
-template <class T, int across_, int strips_>
+// across: tiles of 32 columns per warp. strips: tiles of 32 that hold the ranks. teams: threadIdx.y, each with all
+// columns and every second tile of tokens. `threads` is of a team.
+template <class T, int across_, int strips_, int teams_ = 1>
 struct RightTile {
-  static constexpr int across = across_, strips = strips_;
+  static constexpr int across = across_, strips = strips_, teams = teams_;
   static constexpr int warps = sizeof(T) == 2 && strips == 1 ? 8 : 4, threads = warps * warp_size;
   static constexpr int stages = across > 1 ? 3 : 2;
   static constexpr int columns = warps * across * warp_tile, ranks = strips * warp_tile;
   static constexpr int pad = lanes_of_vector<T>, pitch = columns + pad, t1_pitch = ranks + pad, sum_pitch = ranks + 8;
   static constexpr int stage_elements = back_rows * (pitch + t1_pitch);  // dy, then T1
-  static constexpr std::size_t bytes = sizeof(T) * (ranks * pitch + stages * stage_elements) +
-                                       sizeof(float) * (warps * back_rows * sum_pitch + columns);  // U1, biases
+  static constexpr std::size_t team_bytes =
+      sizeof(T) * stages * stage_elements + sizeof(float) * warps * back_rows * sum_pitch;  // and U1
+  static constexpr std::size_t bytes = sizeof(T) * ranks * pitch + sizeof(float) * columns + teams * team_bytes;
 };
 
 template <class T>
@@ -49,16 +51,38 @@ struct RightGradient {
   RightOutput<T> output[max_outputs];
 };
 
-// The first tile of a group and its number of tiles.
+// The tiles of a group, which a block's teams take in turn.
+template <int teams>
 struct TileRange {
-  std::int64_t first;
+  std::int64_t tokens, first;
   int count;
 
-  COMERA_DEVICE TileRange(std::int64_t tokens, unsigned group, unsigned groups) {
+  COMERA_DEVICE TileRange(std::int64_t tokens, unsigned group, unsigned groups) : tokens(tokens) {
     const std::int64_t tiles = (tokens + back_rows - 1) / back_rows;
     first = tiles * group / groups, count = static_cast<int>(tiles * (group + 1) / groups - first);
   }
+  COMERA_DEVICE int passes() const { return (count + teams - 1) / teams; }
+  // The first token of a pass's tile. Behind the last tile it is `tokens`, so that the team reads zeros and writes
+  // nothing while the other one has a tile.
+  COMERA_DEVICE std::int64_t token(int pass, int team) const {
+    const int tile = teams * pass + team;
+    return teams == 1 || tile < count ? (first + tile) * back_rows : tokens;
+  }
 };
+
+// Adds the second team's sums to those of the first one, through shared memory that nothing else uses any more. each(f)
+// calls f(number, which) for a thread's sums, of which there are `sums`.
+template <class Tile, int sums, class Each>
+__device__ void join_teams(const Each& each) {
+  static_assert(Tile::teams <= 2);
+  if constexpr (Tile::teams == 2) {
+    static_assert(sizeof(float) * sums * Tile::threads <= Tile::bytes);
+    float* const own = shared_memory<float>() + threadIdx.x;
+    if (threadIdx.y == 1) each([&](float& sum, int which) { own[which * Tile::threads] = sum; });
+    __syncthreads();
+    if (threadIdx.y == 0) each([&](float& sum, int which) { sum += own[which * Tile::threads]; });
+  }
+}
 
 template <class Tile, class T>
 __device__ void fetch_right(const RightOutput<T>& o, int first, T* to) {
@@ -167,19 +191,22 @@ __device__ void write_column_sums(const LanePairs& sums, int column, int columns
     }
 }
 
-template <class T, int across, int strips>
-__global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across > 1 ? 1 : 2)
+template <class T, int across, int strips, int teams>
+__global__ void __launch_bounds__(teams* RightTile<T, across, strips>::threads, across > 1 || teams > 1 ? 1 : 2)
     tt_backward_right(const RightGradient<T> __grid_constant__ a) {
-  using Tile = RightTile<T, across, strips>;
+  begin_kernel();
+  using Tile = RightTile<T, across, strips, teams>;
   int output = 0;
   while (output + 1 < a.outputs && static_cast<int>(blockIdx.x) >= a.output[output + 1].first_slice) ++output;
   const RightOutput<T>& o = a.output[output];
   const int slice = static_cast<int>(blockIdx.x) - o.first_slice, first = slice * Tile::columns;
-  const int warp = static_cast<int>(threadIdx.x) / warp_size, own = warp * across * warp_tile;
-  const TileRange tiles(a.tokens, blockIdx.y, gridDim.y);
-  T *const right = shared_memory<T>(), *const places = right + Tile::ranks * Tile::pitch;
-  float *const u1_parts = reinterpret_cast<float*>(places + Tile::stages * Tile::stage_elements),
-               *const bias = u1_parts + Tile::warps * back_rows * Tile::sum_pitch;
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, own = warp * across * warp_tile,
+            team = static_cast<int>(threadIdx.y);
+  const TileRange<teams> tiles(a.tokens, blockIdx.y, gridDim.y);
+  T* const right = shared_memory<T>();
+  float* const bias = reinterpret_cast<float*>(right + Tile::ranks * Tile::pitch);
+  auto* const places = reinterpret_cast<T*>(reinterpret_cast<char*>(bias + Tile::columns) + team * Tile::team_bytes);
+  auto* const u1_parts = reinterpret_cast<float*>(places + Tile::stages * Tile::stage_elements);
   WarpTile d_right[across][strips];
   LanePairs sums[across] = {};
 #pragma unroll
@@ -187,13 +214,15 @@ __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across 
 #pragma unroll
     for (int s = 0; s < strips; ++s) d_right[w][s].clear();
   }
-  fetch_right<Tile>(o, first, right);  // complete when the first tile is, and so are the biases
-  for (int c = static_cast<int>(threadIdx.x); c < Tile::columns; c += Tile::threads)
-    bias[c] = o.bias && first + c < o.columns ? o.bias[first + c] : 0.0f;
+  if (team == 0) {  // complete when the first tile is
+    fetch_right<Tile>(o, first, right);
+    for (int c = static_cast<int>(threadIdx.x); c < Tile::columns; c += Tile::threads)
+      bias[c] = o.bias && first + c < o.columns ? o.bias[first + c] : 0.0f;
+  }
   const auto fetch = [&](int c, int place) {
-    fetch_gradient<Tile>(a, o, first, (tiles.first + c) * back_rows, places + place * Tile::stage_elements);
+    fetch_gradient<Tile>(a, o, first, tiles.token(c, team), places + place * Tile::stage_elements);
   };
-  for_chunks<Tile::stages>(tiles.count, fetch, [&](int c, int place) {
+  for_chunks<Tile::stages>(tiles.passes(), fetch, [&](int c, int place) {
     T *const dy = places + place * Tile::stage_elements, *const t1 = dy + back_rows * Tile::pitch;
 #pragma unroll
     for (int w = 0; w < across; ++w) {
@@ -228,8 +257,20 @@ __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across 
         to[0] = p, to[1] = q;
       });
     __syncthreads();
-    add_warps<Tile>(a, o, slice, (tiles.first + c) * back_rows, u1_parts);
+    add_warps<Tile>(a, o, slice, tiles.token(c, team), u1_parts);
   });
+  join_teams<Tile, across*(strips * 32 + 8)>([&](const auto& f) {
+#pragma unroll
+    for (int w = 0; w < across; ++w) {
+#pragma unroll
+      for (int s = 0; s < strips; ++s) d_right[w][s].for_each(32 * (w * strips + s), f);
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) f(sums[w].v[n][j], 32 * across * strips + 8 * w + 2 * n + j);
+    }
+  });
+  if (team > 0) return;
   float* const to = o.d_right + static_cast<std::int64_t>(blockIdx.y) * o.rank * o.columns;
 #pragma unroll
   for (int w = 0; w < across; ++w) {

@@ -253,6 +253,7 @@ __device__ void second_product(const FusedForward<T>& a, const FusedTile<T, rows
 
 template <class T, int rows>
 __global__ void __launch_bounds__(fused_threads, 2) tt_forward_fused(const FusedForward<T> __grid_constant__ a) {
+  begin_kernel();
   const FusedTile<T, rows> tile(a.width);
   unsigned char* const shared = shared_memory<unsigned char>();
   T* const t1 = reinterpret_cast<T*>(shared);
