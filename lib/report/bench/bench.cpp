@@ -86,7 +86,8 @@ std::vector<BenchRow> profiled_rows(engine::Engine& engine, Stepper& stepper, in
     task.advance();
   }
   engine.set_profile(nullptr);
-  rows[{"other", ""}] = {BenchRow{.work = "other"}, std::move(others)};
+  auto& [rest, rest_ms] = rows[{"other", ""}];
+  rest.work = "other", rest_ms = std::move(others);
   std::vector<BenchRow> all;
   for (auto& [key, row] : rows) {
     row.first.ms = spread_of(std::move(row.second));
