@@ -10,6 +10,7 @@
 #include "lib/report/weights/tensorize_report.h"
 #include "tools/calibration.h"
 #include "tools/machine.h"
+#include "tools/stored_model.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
@@ -46,7 +47,7 @@ int verify(const OptionValues& values) {
   const std::int64_t tokens = compress::certified_tokens(values.positionals()[0]);
   const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense, "", tokens);
   const compress::Verification verification =
-      compress::verify(values.positionals()[0], dense, moments.get(), *open.threads);
+      compress::verify(values.positionals()[0], dense, moments.get(), *open.threads, adapter_of(values));
   print_out(
       rendered(values, report::verification_table(verification), report::to_json(verification),
                report::table_page("verify " + values.positionals()[0], {}, report::verification_table(verification))));
@@ -99,6 +100,10 @@ OptionTable inspect_table() {
                       "model's; a difference ends with exit code 1",
               .metavar = "MODEL",
               .in_config = false}});
+  Option adapter = adapter_option();
+  adapter.group = "Verification";
+  adapter.help = "the LoRA adapter of PEFT that was merged into MODEL";
+  table.add({adapter});
   std::vector<Option> calibration = calibration_options();
   for (Option& option : calibration)
     if (option.name == "calibrate-tokens") option.default_words = "as many as the certificate records";
@@ -115,6 +120,8 @@ OptionTable inspect_table() {
 
 int run_inspect(const OptionValues& values) {
   if (values.has("verify")) return verify(values);
+  if (values.has("adapter"))
+    fail_input("[inspect] --adapter belongs to the MODEL of --verify; to see a merged model, `comera export` it first");
   if (values.flag("runs")) {
     const report::Table table = report::runs_table(values.positionals());
     report::Json json = report::document("runs");

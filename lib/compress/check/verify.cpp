@@ -38,8 +38,8 @@ Certificate certificate_in(const io::ModelFolder& compressed) {
 
 class Verifier {
  public:
-  Verifier(const std::string& compressed, const std::string& dense, InputMoments* moments)
-      : compressed_(compressed), dense_(dense), moments_(moments) {
+  Verifier(const std::string& compressed, const std::string& dense, const std::string& adapter, InputMoments* moments)
+      : compressed_(compressed), dense_(dense, adapter), moments_(moments) {
     const auto block = io::parse_comera_block(compressed_.config(), compressed_.config_path());
     certificate_ = certificate_in(compressed_);
     if (!block) fail_input("{}: its config.json has no comera block; the folder is damaged", compressed_.path());
@@ -247,9 +247,9 @@ std::int64_t certified_tokens(const std::string& compressed) {
 }
 
 Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments,
-                    kernels::ThreadPool& pool) {
+                    kernels::ThreadPool& pool, const std::string& adapter) {
   const tt::UsePool use(pool);
-  return Verifier(compressed, dense, moments).run();
+  return Verifier(compressed, dense, adapter, moments).run();
 }
 
 }  // namespace comera::compress

@@ -35,8 +35,9 @@ std::int64_t certified_tokens(const std::string& compressed);
 
 // `moments`: of the dense model and the text that the certificate names. If the certificate names no text, any text is
 // accepted; then output errors are measured but not compared. Null: output errors are not recomputed. InputError:
-// folders that do not belong together, no certificate, a different text.
+// folders that do not belong together, no certificate, a different text. `adapter`: a PEFT LoRA folder that was merged
+// into the dense model; "": none.
 Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments,
-                    kernels::ThreadPool& pool);
+                    kernels::ThreadPool& pool, const std::string& adapter = "");
 
 }  // namespace comera::compress

@@ -75,6 +75,14 @@ expect_same_bytes base-said merged-said
 expect_same_bytes base.onnx merged.onnx
 run "$COMERA" inspect base-tt --verify merged
 expect_exit 0
+run "$COMERA" inspect base-tt --verify base --adapter small --calibrate text.txt
+expect_exit 0
+run "$COMERA" inspect base-tt --verify base
+expect_exit 1
+expect_err 'not the one that it was made from'
+run "$COMERA" inspect base-tt --adapter small
+expect_exit 2
+expect_err '--adapter belongs to the MODEL of --verify'
 
 # Corrections of a quantised model become an adapter of its base.
 run "$COMERA" tensorize tuned -o bits --bits 4 --rank 4 --exclude '*embed*' --calibrate text.txt
