@@ -29,8 +29,8 @@ python=${PYTHON:-python3} tokens=${TOKENS:-} steps=${STEPS:-100} questions=${QUE
 all_bits=${BITS:-8.5 4.5 3.5 3 2.5} methods=${METHODS:-nearest gptq eora comera refined} shape=(--seq 128 --batch 4)
 refine=${REFINE:-60}
 if "$smoke"; then
-  tokens=${TOKENS:-2048} steps=${STEPS:-2} refine=${REFINE:-2} questions=${QUESTIONS:-5} most=${EVALUATE:-2000} all_bits=${BITS:-4.5}
-  shape=(--seq 16 --batch 2)
+  tokens=${TOKENS:-2048} steps=${STEPS:-2} refine=${REFINE:-2} questions=${QUESTIONS:-5} most=${EVALUATE:-2000}
+  all_bits=${BITS:-4.5} shape=(--seq 16 --batch 2)
 fi
 [ -f "$folder/rotated.log" ] || "$python" -c 'import numpy' 2> /dev/null ||
   missing "PYTHON=$python has no numpy; python3 -m venv build/venv && build/venv/bin/pip install numpy"

@@ -4,7 +4,7 @@
 usage: smollm2_table.py FOLDER
 
 "better" is the share of 2,000 bootstrap samples, of the windows of the text and of the questions, in which the row is
-better than comera's row of the same size; of the original and of comera's rows, better than the reference. Questions
+better than the last row of the same size; of the original and of these rows, better than the reference. Questions
 are answered by the sum of the log-likelihoods.
 """
 import glob
@@ -76,10 +76,9 @@ def main():
             print(line(models[name], models.get("reference"), draw))
     bits = sorted({name.split("-")[1] for name in names if "-" in name}, key=float, reverse=True)
     for size in bits:
-        for method in METHODS:
-            if f"{method}-{size}" in models:
-                other = "reference" if method == "comera" else f"comera-{size}"
-                print(line(models[f"{method}-{size}"], models.get(other), draw))
+        rows_of_size = [f"{method}-{size}" for method in METHODS if f"{method}-{size}" in models]
+        for name in rows_of_size:
+            print(line(models[name], models.get("reference" if name == rows_of_size[-1] else rows_of_size[-1]), draw))
 
 
 if __name__ == "__main__":

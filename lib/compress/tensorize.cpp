@@ -65,7 +65,7 @@ Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique
       folder_(settings_.model, settings_.adapter),
       weights_files_(folder_, calibration(), settings_.refinement.on) {
   check_input();
-  // Without bits a decoder of words stays dense unless --include names it.
+  // Without bits a decoder of words stays dense unless --include or a plan names it.
   settings_.choice.heads = !settings_.grids.empty() || !settings_.goal.plan_file.empty();
   jobs_ = find_jobs(folder_, settings_.choice);
   make_plans();
@@ -169,8 +169,8 @@ void Tensorizer::require_work() const {
   for (std::size_t size = 0; size < sizes_.size(); ++size) {
     if (any_chain(jobs_, size)) continue;
     if (!settings_.goal.budgets.empty() && folder_.bytes() <= settings_.goal.budgets[size])
-      fail_input("[tensorize] {}: its weights take {}, no more than --budget allows; nothing is left to do",
-                 folder_.path(), format_bytes(folder_.bytes()));
+      fail_input("[tensorize] {}: its weights take {}, no more than --budget {} allows; nothing is left to do",
+                 folder_.path(), format_bytes(folder_.bytes()), settings_.goal.budgets[size]);
     const LayerPlan& layer = jobs_.front().sizes[size].plan;
     fail_input(
         "[tensorize] {}: every weight would stay dense ({}: {}); look at --dry-run, and ask for fewer bytes or a "

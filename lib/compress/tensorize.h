@@ -26,7 +26,7 @@ struct CalibrationNeeds {
 
 // One requested size of the model. Its number is the index in Tensorizer::sizes() and in LayerJob::sizes.
 struct RequestedSize {
-  double ratio = 0;                            // 0: none requested, but perhaps bytes
+  double ratio = 0;                            // 0: the size was requested in another way
   std::string output;                          // folder
   std::uint64_t file_bytes = 0;                // of the file that the run writes; an upper limit for automatic forms
   std::optional<std::uint64_t> counted_bytes;  // the same for the file of Goal::counted

@@ -51,7 +51,7 @@ COMERA_AVX2 void step_all(const Adam& adam, std::span<const float> gradient, flo
   for (std::size_t i = 0; i < gradient.size(); ++i) adam.move(gradient[i], moment1[i], moment2[i], values[i]);
 }
 
-// Codes stay within one of the grid's ends, so that they can come back.
+// Codes stay within half a code of the grid's ends, so that they can come back.
 COMERA_AVX2 void step_row(const Adam& adam, std::span<const float> gradient, const float* scales, float last,
                           float* moment1, float* moment2, float* codes) {
   for (std::size_t o = 0; o < gradient.size(); ++o) {
@@ -91,9 +91,8 @@ TrainedGrid::TrainedGrid(const Quantised& base, std::span<const float> weight)
       for (std::int64_t i = b * block; i < std::min((b + 1) * block, in_); ++i) {
         const auto at = static_cast<std::size_t>(i * out_ + o);
         const auto code = static_cast<float>(read.codes[static_cast<std::size_t>(i - b * block)]);
-        const float wanted =
-            read.step.scale == 0 ? code : (weight[at] - read.step.least) / read.step.scale + zero - code;
-        codes_.values[at] = code + std::clamp(read.step.scale == 0 ? 0 : wanted, -farthest, farthest);
+        const float side = read.step.scale == 0 ? 0 : (weight[at] - read.step.least) / read.step.scale + zero - code;
+        codes_.values[at] = code + std::clamp(side, -farthest, farthest);
       }
     }
   codes_.start();

@@ -102,6 +102,8 @@ TEST_CASE("layer job: a budget counts the bytes of the given file") {
   const WideFile file;
   const Request request{settings, dense, nullptr, file};
   plan_layers(jobs, settings, false);
+  require_possible(jobs, request);
+  for (const LayerJob& job : jobs) CHECK((job.sizes.empty() && !job.curve));
   measure_layers(jobs, request);
   for (const LayerJob& job : jobs)
     CHECK(job.curve->dense_bytes == 2 * static_cast<std::int64_t>(job.candidate.bytes()));
@@ -110,4 +112,6 @@ TEST_CASE("layer job: a budget counts the bytes of the given file") {
   CHECK(file.bytes(jobs, 0) <= budget);
   CHECK(10 * file.bytes(jobs, 0) > 8 * budget);
   CHECK(any_chain(jobs, 0));
+  settings.goal.budgets.push_back(WideFile::header + 100);
+  CHECK_THROWS_WITH(require_possible(jobs, request), Catch::Contains("with rank 1 everywhere"));
 }

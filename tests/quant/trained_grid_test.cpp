@@ -1,6 +1,7 @@
 #include "lib/quant/trained_grid.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <random>
 
 using namespace comera;
@@ -45,6 +46,18 @@ TEST_CASE("trained grid: begins with the numbers of the base, and packs what it 
     CHECK(distance(numbers, expand_linear(base)) > 0);
     CHECK(distance(numbers, expand_linear(trained.packed())) == 0);
   }
+}
+
+TEST_CASE("trained grid: a block without a scale has finite numbers") {
+  tt::Matrix weight = draws(5);
+  for (std::int64_t i = 0; i < 32; ++i) weight(i, 3) = 0;
+  TrainedGrid trained(round_linear(weight, Grid::q2_0), floats(weight));
+  for (int step = 0; step < 5; ++step) trained.step(floats(draws(6)), 0.01, step);
+  trained.round();
+  std::vector<float> numbers(floats(weight).size());
+  trained.expand(numbers);
+  for (const float number : numbers) CHECK(std::isfinite(number));
+  CHECK(distance(numbers, expand_linear(trained.packed())) == 0);
 }
 
 // The loss |W - T|^2 / 2 of another weight T than the one that was rounded.

@@ -60,12 +60,14 @@ expect_out '15.5% after'
 expect_out '^\| original \| 0.00 \| 2.718 \| 100.0 % \| 0.500 \| 0.500 \|  \|$'
 for size in 4.5 3; do
   expect_out "^\\| nearest-$size \\| 0.00 \\| 54.598 \\| 50.0 % \\| 0.000 \\| 0\\.[01][0-9]* \\| [0-9]+ \\|$"
-  expect_out "^\\| comera-$size \\| 0.00 \\| 7.389 \\| 100.0 % \\| 0.000 \\| 0.500 \\| [0-9]+ \\|$"
+  expect_out "^\\| comera-$size \\| 0.00 \\| 7.389 \\| 100.0 % \\| 0.500 \\| 0.500 \\| [0-9]+ \\|$"
+  expect_out "^\\| refined-$size \\| 0.00 \\| 7.389 \\| 100.0 % \\| 0.000 \\| 0.500 \\| [0-9]+ \\|$"
   expect_out "^\\| eora-$size \\| 0.00 \\| 7.389 .* 0.500 \\| 0.500 \\|"
 done
 # Budgets count every weight at so many bits; a whole number of bits needs no budget to round.
 budget=$((4114944 * 9 / 16 + 250000)),1793104
 grep -q -- "comera.sizes .*--bits auto --budget $budget --calibrate" calls || fail "comera has the budgets $budget"
+grep -q -- "refined.sizes .*--budget $budget .*--refine --refine-steps 60" calls || fail "so does the refined model"
 grep -q -- "gptq.sizes .*--bits auto --budget $budget .*--sweeps 0 --no-corrections" calls || fail "so does GPTQ"
 grep -q -- "nearest-4.5 .*--bits 4" calls || fail "rounding to 4 bits"
 grep -q -- "nearest-3 .*--bits auto --budget 1793104$" calls || fail "rounding by budget"

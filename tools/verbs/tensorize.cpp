@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <set>
+
 #include "lib/compress/plan/plan_file.h"
 #include "lib/core/error.h"
 #include "lib/core/join.h"
@@ -61,6 +63,15 @@ std::vector<quant::Grid> grids_of(const std::string& bits, compress::MadeFor mad
   return {compress::grid_of_bits(bits).value()};
 }
 
+// Each size gets a folder, which is named after it.
+void require_distinct(const char* name, const std::vector<std::string>& texts, const compress::Goal& goal) {
+  if (texts.empty()) fail_input("[tensorize] --{}: no size came", name);
+  const std::set<double> ratios(goal.ratios.begin(), goal.ratios.end());
+  const std::set<std::uint64_t> budgets(goal.budgets.begin(), goal.budgets.end());
+  if (ratios.size() + budgets.size() < texts.size())
+    fail_input("[tensorize] --{} {}: two of the sizes are the same; leave one out", name, join(texts, ","));
+}
+
 compress::Goal goal_of(const OptionValues& values) {
   const std::vector<std::string> given = given_of(values, {"ratio", "budget", "rank", "tol", "plan"});
   const std::string& bits = values.text("bits");
@@ -88,6 +99,8 @@ compress::Goal goal_of(const OptionValues& values) {
                  printable(text));
     goal.budgets.push_back(*budget);
   }
+  for (const char* name : {"ratio", "budget"})
+    if (values.given(name)) require_distinct(name, values.list(name), goal);
   if (values.given("rank")) goal.rank = values.integer("rank");
   if (values.given("tol")) goal.tolerance = values.real("tol");
   if (values.given("plan")) goal.plan_file = values.text("plan");

@@ -86,6 +86,8 @@ std::optional<double> Probe::effect(layers::Parameter& parameter, std::span<cons
     Blocks keeping(*this, {});
     outputs_ = outputs(keeping);
   }
+  // Behind the blocks there is only the decoder of words, whose own weight does not change its inputs.
+  if (&parameter == decoder_ && block > last_ && !outputs_.empty()) return divergence(parameter, numbers, outputs_);
   Blocks beginning(*this, block);
   weights_.try_out(parameter, numbers);
   const std::vector<double> moved = outputs(beginning);

@@ -74,7 +74,7 @@ class Fitting {
   void fit_on_text(Part part) {
     const auto wanted = [&](const std::string& name, std::size_t) {
       const LayerJob* job = find(name);
-      return job && is_cut(*job, all_);
+      return job && job->reads_inputs() && is_cut(*job, all_);
     };
     inputs_.moments->visit_together({inputs_.sequential, part, wanted},
                                     [&](std::span<const MomentGroup> groups) { fit_together(groups, all_); });
@@ -84,7 +84,7 @@ class Fitting {
   void fit_size_by_size(Part part) {
     const auto wanted = [&](const std::string& name, std::size_t size) {
       const LayerJob* job = find(name);
-      return job && !job->sizes[size].dense();
+      return job && job->reads_inputs() && !job->sizes[size].dense();
     };
     const auto refined = [&](std::size_t block, std::size_t size) { refine(block, size); };
     inputs_.moments->visit_together(

@@ -14,10 +14,10 @@ struct GridChoice {
   double loss = 0;
 };
 
-// The loss of a layer on each of these grids. With `corrections`, and if the inputs are known, there are choices with
-// corrections of several ranks too; if `first` has a rank, that rank alone. `norm` becomes the loss of the zero matrix.
-// `coarsest` becomes the weight on the coarsest grid, and `coarsest_loss` its loss. Without coordinate descent, which
-// lowers the losses of all grids by about the same share.
+// The loss of a layer on each of these grids. With `corrections` there are choices with corrections of several ranks
+// too, for linear layers whose inputs are known; if `first` has a rank, that rank alone. `norm` becomes the loss of the
+// zero matrix. `coarsest` becomes the weight on the coarsest grid, and `coarsest_loss` its loss. Without coordinate
+// descent, which lowers the losses of all grids by about the same share.
 struct GridMenu {
   std::vector<GridChoice> choices;
   double norm = 0, coarsest_loss = 0;
@@ -32,7 +32,9 @@ struct GridFit {
   tt::Chain correction;  // rank 0: without cores
   tt::Matrix fitted;     // [in x out] or [rows x columns]
 };
-tt::Matrix expand(const Candidate& candidate, const quant::Quantised& base);  // [in x out] or [rows x columns]
+// [in x out] or [rows x columns]
+tt::Matrix expand(const Candidate& candidate, const quant::Quantised& base);
+
 // GPTQ with inputs, else each number to the nearest level. `target`: target_of() the weight.
 GridFit fit_on_grid(const Candidate& candidate, const tt::Matrix& target, const Evidence& evidence,
                     const LayerPlan& plan);

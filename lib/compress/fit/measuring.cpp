@@ -93,6 +93,7 @@ std::vector<GridChoice> best_choices(std::vector<GridChoice> all, const Candidat
   return best;
 }
 
+bool has_effect(const Request& request) { return request.calibrated() && !request.settings.goal.tolerance; }
 bool is_on_grid(const LayerJob& job) { return job.first->form == PlannedForm::grid; }
 
 // Curve, menu and effect of a layer that is stored on a grid.
@@ -109,7 +110,7 @@ void take_menu(LayerJob& job, const GridMenu& menu, const Request& request) {
     curve.losses.push_back(choice.loss);
     curve.bytes.push_back(static_cast<std::int64_t>(planned_bytes(choice.plan, candidate)));
   }
-  if (!request.calibrated() || request.settings.goal.tolerance || menu.coarsest_loss <= 0) return;
+  if (!has_effect(request) || menu.coarsest_loss <= 0) return;
   if (const auto moved = request.moments->effect(candidate.name, expand(candidate, menu.coarsest)))
     job.effect = *moved * menu.norm / menu.coarsest_loss;
 }
@@ -119,6 +120,13 @@ struct Measured {
   LayerJob* job;
   Evidence evidence;
 };
+
+// One thread alone fits such a layer: the factors of its moment, or copies of a large table, would not fit beside
+// others.
+bool is_large(const Measured& layer) {
+  const MomentGroup* inputs = layer.evidence.inputs;
+  return (inputs && inputs->fit.moment.rows > large) || layer.job->candidate.elements() > std::int64_t{1} << 26;
+}
 
 // Layers that are stored on grids. The probes run one after the other, on all threads.
 void measure_grids(const std::vector<Measured>& layers, const Request& request, TaskProgress& task) {
@@ -131,15 +139,19 @@ void measure_grids(const std::vector<Measured>& layers, const Request& request, 
     menus[static_cast<std::size_t>(i)] =
         grid_menu(layer.job->candidate, read_weight(request.folder, layer.job->candidate), layer.evidence, first,
                   first.fixed_grid ? std::vector{first.grid} : request.settings.grids, request.settings.corrections);
+    if (!has_effect(request)) menus[static_cast<std::size_t>(i)].coarsest = {};
   };
-  const bool wide = std::any_of(layers.begin(), layers.end(), [](const Measured& layer) {
-    return std::min(layer.job->candidate.in(), layer.job->candidate.out()) > large;
-  });
-  if (!wide) tt::each_apart(std::ssize(layers), find_menu);
-  for (std::int64_t i = 0; wide && i < std::ssize(layers); ++i) tt::each_apart(1, [&](std::int64_t) { find_menu(i); });
+  std::vector<std::int64_t> together;
+  for (std::int64_t i = 0; i < std::ssize(layers); ++i)
+    if (is_large(layers[static_cast<std::size_t>(i)]))
+      tt::each_apart(1, [&](std::int64_t) { find_menu(i); });
+    else
+      together.push_back(i);
+  tt::each_apart(std::ssize(together), [&](std::int64_t k) { find_menu(together[static_cast<std::size_t>(k)]); });
   for (std::size_t i = 0; i < layers.size(); ++i) {
     check_stop();
     take_menu(*layers[i].job, menus[i], request);
+    menus[i] = {};
     task.advance();
   }
 }

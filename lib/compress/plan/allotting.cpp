@@ -164,7 +164,7 @@ void require_possible(std::vector<LayerJob>& jobs, const Request& request) {
   if (!budgets.front()) return;
   const std::size_t size = jobs.front().sizes.size();
   for (LayerJob& job : jobs) job.sizes.push_back({.plan = smallest_plan(job, request.settings)});
-  const std::uint64_t least = request.counted.bytes(jobs, size);
+  const std::uint64_t least = planned_bytes(request.counted, jobs, size, request.calibrated());
   for (LayerJob& job : jobs) job.sizes.pop_back();
   for (const std::optional<std::uint64_t>& budget : budgets)
     if (least > *budget) fail_small(request, *budget, least);
@@ -183,7 +183,7 @@ void allot_size(std::vector<LayerJob>& jobs, const Request& request, std::option
   Allotting allotting(jobs, request);
   if (budget) return allotting.by_budget(*budget);
   if (goal.rank) return allotting.by_rank(*goal.rank);
-  if (goal.tolerance) return allotting.by_tolerance(*goal.tolerance);
+  allotting.by_tolerance(goal.tolerance.value());
 }
 
 }  // namespace comera::compress

@@ -10,7 +10,7 @@ namespace comera::compress {
 void require_possible(std::vector<LayerJob>& jobs, const Request& request);
 
 // Adds a size to every job: that of `budget` in bytes of the counted file, else of the rank or tolerance of the goal.
-// InputError if the budget is smaller than the file with rank 1 everywhere.
+// InputError if the budget is smaller than the file with rank 1, or with the fewest bits, everywhere.
 void allot_size(std::vector<LayerJob>& jobs, const Request& request, std::optional<std::uint64_t> budget);
 
 }  // namespace comera::compress

@@ -208,12 +208,12 @@ void BlockRefiner::save_layer(BlockTrainer& trainer, LayerJob& job, std::size_t 
   std::vector<io::TensorToWrite> tensors = tensors_of(*outcome.chain, job.candidate.type);
   std::vector<std::vector<std::byte>> stored;
   Hasher hasher;
+  const layers::Parameter* weight = trainer.model().parameters().find(job.candidate.name + std::string(weight_ending));
   for (io::TensorToWrite& tensor : tensors) {
     const layers::Parameter* core = trainer.model().parameters().find(tensor.name);
-    const layers::Parameter* weight = trainer.model().parameters().find(job.candidate.name + ".weight");
     if (core) {
       stored.push_back(bytes_of(BlockTrainer::numbers(*core), tensor.type));
-    } else if (weight && BlockUpdateRule::is_on_grid(*weight)) {
+    } else if (weight && BlockUpdateRule::is_on_grid(*weight) && tensor.name == outcome.chain->base_name()) {
       stored.push_back(trainer.on_grid(*weight).bytes);
     } else {
       const auto bytes = fitted.bytes(*fitted.find(tensor.name));

@@ -24,7 +24,6 @@ void certify_again(std::vector<LayerJob>& jobs, std::size_t size, const io::Mode
       by_name[job.candidate.name] = &job;
   }
   const CompressedLayers layers{
-
       .has = [&](const std::string& name) { return by_name.contains(name); },
       .candidate = [&](const std::string& name) { return by_name.at(name)->candidate; },
       .dense = [&](const std::string& name) { return read_weight(folder, by_name.at(name)->candidate); },

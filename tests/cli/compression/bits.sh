@@ -39,6 +39,26 @@ expect_exit 0
 run "$COMERA" inspect mixed --verify bert
 expect_exit 0
 
+# Several sizes: each is what one run of its own gives. Sizes that cannot be are refused before layers are looked at.
+third=$(($(bytes bert) / 3)) sixth=$(($(bytes bert) / 6))
+run "$COMERA" tensorize bert -o sizes --bits auto --budget "$third,$sixth"
+expect_exit 0
+run "$COMERA" tensorize bert -o one --bits auto --budget "$sixth"
+expect_exit 0
+expect_same_bytes "sizes/budget-$sixth/model.safetensors" one/model.safetensors
+[ "$(bytes "sizes/budget-$third")" -le "$third" ] || fail "a third of the bytes"
+run "$COMERA" tensorize bert -o no --bits auto --budget "$third,$third"
+expect_exit 2
+expect_err 'two of the sizes are the same'
+run "$COMERA" tensorize bert -o no --bits auto --budget 3x
+expect_exit 2
+expect_err "\-\-budget 3x: expected bytes"
+run "$COMERA" tensorize bert -o no --bits auto --budget "$third,1000"
+expect_exit 2
+expect_err '1000 bytes are wanted, but with the fewest bits everywhere'
+grep -q 'looking at layers' .err && fail "refused before layers are looked at"
+[ ! -e no ] || fail "nothing is written"
+
 # A rule gives a layer bits of its own; a plan file keeps them.
 run "$COMERA" tensorize bert --bits 3 --layer '*value=bits:8' --exclude '*embed*' --dump-plan plan.json
 expect_exit 0
