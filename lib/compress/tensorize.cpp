@@ -125,8 +125,7 @@ void Tensorizer::make_plans() {
   const Request request{settings_, folder_, moments_.get(), counted()};
   require_possible(jobs_, request);
   measure_layers(jobs_, request);
-  const std::uint64_t dense = request.counted.dense_bytes();
-  for (const std::optional<std::uint64_t>& budget : goal.size_budgets(dense)) {
+  for (const std::optional<std::uint64_t>& budget : goal.size_budgets(request.counted.dense_bytes())) {
     allot_size(jobs_, request, budget);
     add_size(goal.ratios.empty() ? 0 : goal.ratios[sizes_.size()]);
   }

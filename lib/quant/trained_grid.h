@@ -13,8 +13,8 @@ namespace comera::quant {
 
 class TrainedGrid {
  public:
-  // `base`: of a linear weight; `weight` [in x out]: the numbers that it stands for. Codes start where `base` has them,
-  // on the side of the weight's numbers.
+  // `base`: of a linear weight; `weight` [in x out]: the numbers that it approximates. A real code starts within .45 of
+  // the code in `base`, towards the number of the weight.
   TrainedGrid(const Quantised& base, std::span<const float> weight);
 
   // One step of AdamW without decay. `gradient` of the weight [in x out]; `rate`: the largest step of a code, and of a

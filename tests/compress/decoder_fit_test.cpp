@@ -10,20 +10,14 @@
 #include "lib/tt/data_aware.h"
 #include "tests/compress/small_models.h"
 #include "tests/core/temporary_folder.h"
+#include "tests/tt/random_matrix.h"
 
 using namespace comera;
 using namespace comera::compress;
+using test::random_matrix;
 using tt::Matrix;
 
 namespace {
-
-Matrix draws(std::int64_t rows, std::int64_t columns, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal;
-  Matrix numbers(rows, columns);
-  for (double& number : numbers.values) number = normal(random);
-  return numbers;
-}
 
 const LayerOutcome& layer_of(const Result& result, const std::string& name) {
   const auto found =
@@ -58,8 +52,8 @@ struct Decoder {
 
 TEST_CASE("decoder of words: its rows are those of a linear layer, in any number of parts") {
   const std::int64_t words = 2500, columns = 64;  // three parts
-  const Matrix table = draws(words, columns, 1), fitted = draws(words, columns, 2);
-  const Matrix moment = tt::gram(tt::multiply(draws(300, 8, 3), draws(8, columns, 4)));
+  const Matrix table = random_matrix(words, columns, 1), fitted = random_matrix(words, columns, 2);
+  const Matrix moment = tt::gram(tt::multiply(random_matrix(300, 8, 3), random_matrix(8, columns, 4)));
   const quant::LinearFit inputs(moment, {.sweeps = 1});
   CHECK(fit_decoder(table, inputs, quant::Grid::q3_0).bytes ==
         inputs.fit(tt::transposed(table), quant::Grid::q3_0).bytes);

@@ -1,26 +1,19 @@
 #include <catch2/catch.hpp>
-#include <random>
 
 #include "lib/quant/corrected.h"
+#include "tests/tt/random_matrix.h"
 
 using namespace comera;
 using namespace comera::quant;
+using test::random_matrix;
 using tt::Matrix;
 
 namespace {
 
-Matrix draws(std::int64_t rows, std::int64_t columns, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<double> normal;
-  Matrix matrix(rows, columns);
-  for (double& value : matrix.values) value = normal(generator);
-  return matrix;
-}
-
 // Sums of x xᵀ of inputs with strong correlations.
 Matrix moment_of(std::int64_t in, unsigned seed) {
-  const Matrix mixed = tt::multiply(draws(400, 12, seed), draws(12, in, 7));
-  Matrix inputs = draws(400, in, seed + 1);
+  const Matrix mixed = tt::multiply(random_matrix(400, 12, seed), random_matrix(12, in, 7));
+  Matrix inputs = random_matrix(400, in, seed + 1);
   for (std::size_t i = 0; i < inputs.values.size(); ++i) inputs.values[i] = 0.3 * inputs.values[i] + mixed.values[i];
   return tt::gram(inputs);
 }
@@ -37,7 +30,7 @@ const RoundFactors unrounded = [](tt::Pair&) {};
 }  // namespace
 
 TEST_CASE("quantised: rounding moves no number farther than half a step of its block") {
-  const Matrix weight = draws(70, 9, 1);  // blocks of 32, 32 and 6
+  const Matrix weight = random_matrix(70, 9, 1);  // blocks of 32, 32 and 6
   for (const Grid grid : all_grids) {
     INFO(name_of(grid));
     const Matrix linear = expand_linear(round_linear(weight, grid)), table = expand_table(round_table(weight, grid));
@@ -65,7 +58,7 @@ TEST_CASE("quantised: what lies on the grid is kept bit for bit") {
 }
 
 TEST_CASE("quantised: GPTQ loses less than rounding, and a sweep never more than before it") {
-  const Matrix weight = draws(96, 40, 5), moment = moment_of(96, 11);
+  const Matrix weight = random_matrix(96, 40, 5), moment = moment_of(96, 11);
   for (const Grid grid : {Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0}) {
     INFO(name_of(grid));
     const double rounded = damped_loss(weight, round_linear(weight, grid), moment);
@@ -82,7 +75,7 @@ TEST_CASE("quantised: GPTQ loses less than rounding, and a sweep never more than
 TEST_CASE("quantised: inputs that are always zero do no harm") {
   Matrix moment = moment_of(64, 2);
   for (std::int64_t i = 0; i < 64; ++i) moment(i, 40) = moment(40, i) = 0;
-  const Matrix weight = draws(64, 8, 3);
+  const Matrix weight = random_matrix(64, 8, 3);
   const double error = tt::output_error(weight, expand_linear(fit_linear(weight, moment, Grid::q4_0)), moment);
   CHECK(error < 0.2);
   const Matrix none(64, 64);
@@ -91,7 +84,7 @@ TEST_CASE("quantised: inputs that are always zero do no harm") {
 }
 
 TEST_CASE("quantised: a correction of rank k loses less, and all of the rank loses nothing") {
-  const Matrix weight = draws(64, 48, 8), fit = moment_of(64, 21), held = moment_of(64, 22);
+  const Matrix weight = random_matrix(64, 48, 8), fit = moment_of(64, 21), held = moment_of(64, 22);
   double before = 1e300;
   for (const std::int64_t rank : {0, 4, 16, 48}) {
     const Corrected corrected = fit_corrected(weight, {fit, held}, Grid::q2_0, rank, unrounded);

@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <random>
+
+#include "tests/tt/random_matrix.h"
 
 using namespace comera;
 using namespace comera::quant;
@@ -12,10 +13,8 @@ namespace {
 constexpr std::int64_t in = 70, out = 24;  // blocks of 32, 32 and 6
 
 tt::Matrix draws(unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal(0, 0.1);
-  tt::Matrix numbers(in, out);
-  for (double& number : numbers.values) number = normal(random);
+  tt::Matrix numbers = test::random_matrix(in, out, seed);
+  for (double& number : numbers.values) number *= 0.1;
   return numbers;
 }
 

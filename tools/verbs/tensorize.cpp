@@ -185,7 +185,7 @@ void print_results(const OptionValues& values, const std::vector<compress::Resul
   if (values.flag("json"))
     return print_out(report::dump(several ? report::to_json(std::span(results)) : report::to_json(results[0])) + "\n");
   const report::LayerLines layers =
-      several ? report::LayerLines{report::tensorize_ratios(results), {}} : report::tensorize_layers(results[0]);
+      several ? report::LayerLines{report::tensorize_sizes(results), {}} : report::tensorize_layers(results[0]);
   print_out(report::render_for_stdout(layers.table));
   for (const std::string& note : layers.notes) print_out(report::wrap_for_stdout(note + "\n"));
   for (const compress::Result& result : results)
@@ -370,26 +370,26 @@ std::vector<Option> form_options() {
 
 std::vector<Option> refinement_options() {
   const compress::Refinement defaults;
-  return {{.name = "refine",
-           .type = OptionType::flag,
-           .group = "Calibration",
-           .help = "with --calibrate: train the factors, numbers on grids, biases and norms of every block on the "
-                   "outputs of the dense "
-                   "block, after its layers are fitted"},
-          {.name = "refine-steps",
-           .type = OptionType::integer,
-           .default_text = std::to_string(defaults.steps),
-           .group = "Calibration",
-           .help = "training steps of a block, of at most 2,048 tokens each",
-           .minimum = 1,
-           .maximum = 1000000},
-          {.name = "refine-lr",
-           .type = OptionType::real,
-           .default_text = format_real(defaults.rate),
-           .group = "Calibration",
-           .help = "largest learning rate, relative to the numbers of each tensor",
-           .minimum = 0,
-           .maximum = 1}};
+  return {
+      {.name = "refine",
+       .type = OptionType::flag,
+       .group = "Calibration",
+       .help = "with --calibrate: train every block on the outputs of the dense block, after its layers are fitted: "
+               "factors, biases, norms, and numbers on grids that have no correction"},
+      {.name = "refine-steps",
+       .type = OptionType::integer,
+       .default_text = std::to_string(defaults.steps),
+       .group = "Calibration",
+       .help = "training steps of a block, of at most 2,048 tokens each",
+       .minimum = 1,
+       .maximum = 1000000},
+      {.name = "refine-lr",
+       .type = OptionType::real,
+       .default_text = format_real(defaults.rate),
+       .group = "Calibration",
+       .help = "largest learning rate, relative to the numbers of each tensor",
+       .minimum = 0,
+       .maximum = 1}};
 }
 
 }  // namespace

@@ -49,6 +49,14 @@ tt::FloatMatrix rows_of(std::span<const double> numbers, std::int64_t first, std
   return {count, columns, std::vector<float>(begin, begin + count * columns)};
 }
 
+template <class T>
+tt::FloatMatrix distinct_rows(std::span<const T> table, std::span<const std::int32_t> words, std::int64_t columns) {
+  tt::FloatMatrix rows(std::ssize(words), columns);
+  for (std::int64_t i = 0; i < rows.rows; ++i)
+    std::copy_n(table.begin() + words[static_cast<std::size_t>(i)] * columns, columns, rows.row(i));
+  return rows;
+}
+
 double logit_of(const double* hidden, const float* row, std::int64_t columns) {
   double sum = 0;
   for (std::int64_t j = 0; j < columns; ++j) sum += hidden[j] * static_cast<double>(row[j]);
@@ -63,9 +71,7 @@ DrawnWords::DrawnWords(std::span<const double> hidden, std::span<const float> ta
   distinct_ = words_;
   std::sort(distinct_.begin(), distinct_.end());
   distinct_.erase(std::unique(distinct_.begin(), distinct_.end()), distinct_.end());
-  rows_ = tt::FloatMatrix(std::ssize(distinct_), columns_);
-  for (std::int64_t i = 0; i < rows_.rows; ++i)
-    std::copy_n(table.begin() + distinct_[static_cast<std::size_t>(i)] * columns_, columns_, rows_.row(i));
+  rows_ = distinct_rows(table, distinct_, columns_);
   for (const std::int32_t word : words_)
     places_.push_back(
         static_cast<std::int32_t>(std::lower_bound(distinct_.begin(), distinct_.end(), word) - distinct_.begin()));
@@ -99,10 +105,7 @@ void DrawnWords::draw(std::span<const double> hidden, std::span<const float> tab
 double DrawnWords::divergence(std::span<const double> hidden) const { return divergence(hidden, rows_); }
 
 double DrawnWords::divergence(std::span<const double> hidden, std::span<const double> table) const {
-  tt::FloatMatrix rows(rows_.rows, columns_);
-  for (std::int64_t i = 0; i < rows.rows; ++i)
-    std::copy_n(table.begin() + distinct_[static_cast<std::size_t>(i)] * columns_, columns_, rows.row(i));
-  return divergence(hidden, rows);
+  return divergence(hidden, distinct_rows(table, distinct_, columns_));
 }
 
 double DrawnWords::divergence(std::span<const double> hidden, const tt::FloatMatrix& rows) const {

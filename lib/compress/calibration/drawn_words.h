@@ -1,8 +1,8 @@
-// Words drawn from a decoder's own distributions, to measure how far other hidden states or another decoder of words
-// move them.
+// Words drawn from the next-word distributions of a decoder, to measure the divergence of these distributions when its
+// hidden states or its decoder of words change.
 //
 // Up to terms of third order in the change d of a token's logits, KL(p || q) = Var_p(d) / 2. The variance over a few
-// words drawn from p has no bias, so that the logits of all words are needed once, and never again.
+// words drawn from p is an unbiased estimate. The logits of all words are computed only once, to draw from them.
 #pragma once
 
 #include <cstdint>

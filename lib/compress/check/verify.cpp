@@ -98,7 +98,7 @@ class Verifier {
 
   Candidate candidate_of(const io::ChainSpec& chain) const {
     const io::ModelFolder::Entry& entry = dense_entry(chain);
-    // A table is only read as one that decodes where it has inputs.
+    // `decodes` is read where a layer has inputs; of the tables, only the decoder of words has them.
     return {.name = chain.name,
             .tensor = entry.tensor.name,
             .table = chain.table(),

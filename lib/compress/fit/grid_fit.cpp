@@ -31,9 +31,8 @@ double loss_of(const Candidate& candidate, const Matrix& weight, const Matrix* f
   return sum;
 }
 
-// `inputs` may be null.
-quant::Quantised on_grid(const Candidate& candidate, const Matrix& weight, const quant::LinearFit* inputs,
-                         quant::Grid grid) {
+quant::Quantised on_grid(const Candidate& candidate, const Matrix& weight,
+                         const std::optional<quant::LinearFit>& inputs, quant::Grid grid) {
   if (candidate.table) return inputs ? fit_decoder(weight, *inputs, grid) : quant::round_table(weight, grid);
   return inputs ? inputs->fit(weight, grid) : quant::round_linear(weight, grid);
 }
@@ -72,7 +71,7 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
     LayerPlan plan = first;
     plan.form = PlannedForm::grid;
     plan.grid = grid;
-    quant::Quantised base = on_grid(candidate, weight, inputs ? &*inputs : nullptr, grid);
+    quant::Quantised base = on_grid(candidate, weight, inputs, grid);
     const Matrix fitted = expand(candidate, base);
     const double plain = loss_of(candidate, weight, &fitted, evidence);
     if (first.rank == 0) menu.choices.push_back({plan, plain});
@@ -97,7 +96,7 @@ GridFit fit_on_grid(const Candidate& candidate, const Matrix& target, const Evid
   GridFit fit{{}, no_correction(candidate), {}};
   if (candidate.table || !evidence.inputs) {
     const std::optional<quant::LinearFit> inputs = fit_of(evidence, plan.sweeps);
-    fit.base = on_grid(candidate, target, inputs ? &*inputs : nullptr, plan.grid);
+    fit.base = on_grid(candidate, target, inputs, plan.grid);
     fit.fitted = expand(candidate, fit.base);
     return fit;
   }

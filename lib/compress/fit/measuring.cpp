@@ -121,8 +121,8 @@ struct Measured {
   Evidence evidence;
 };
 
-// One thread alone fits such a layer: the factors of its moment, or copies of a large table, would not fit beside
-// others.
+// Such a layer has all threads and the memory for itself: the factors of its moment or the copies of its table are
+// large.
 bool is_large(const Measured& layer) {
   const MomentGroup* inputs = layer.evidence.inputs;
   return (inputs && inputs->fit.moment.rows > large) || layer.job->candidate.elements() > std::int64_t{1} << 26;
@@ -246,17 +246,17 @@ void measure_layers(std::vector<LayerJob>& jobs, const Request& request) {
   if (spectra && request.calibrated()) measure_on_text(left, enough_tokens(widest_linear(jobs)), request, task);
   std::vector<Measured> on_grids;
   for (const auto& [name, job] : left) {
-    const auto evidence = [&, job = job] {
-      return table_evidence(request.moments, job->candidate, job->first->layout.exact_rows);
-    };
-    if (is_on_grid(*job) && request.settings.goal.needs_losses()) {
-      on_grids.push_back({job, evidence()});
+    const bool on_grid = is_on_grid(*job) && request.settings.goal.needs_losses();
+    Evidence evidence;
+    if (on_grid || spectra) evidence = table_evidence(request.moments, job->candidate, job->first->layout.exact_rows);
+    if (on_grid) {
+      on_grids.push_back({job, std::move(evidence)});
       continue;
     }
     const TaskProgress layer(name);
     check_stop();
     if (spectra)
-      measure(*job, evidence(), request);
+      measure(*job, std::move(evidence), request);
     else
       add_curve(*job, straight_losses(job->candidate), request);
     task.advance();

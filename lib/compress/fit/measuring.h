@@ -5,8 +5,8 @@
 
 namespace comera::compress {
 
-// Fills curve and effect of every job that no rule keeps dense. Memory holds one layer at a time, of
-// layers on grids one per thread, but for those with more than 2,048 inputs and tables of more than 2^26 numbers.
+// Fills curve and effect of every job that no rule keeps dense. Memory holds one layer at a time; of weights on grids
+// one per thread, unless they have more than 2,048 inputs or 2^26 numbers.
 void measure_layers(std::vector<LayerJob>& jobs, const Request& request);
 
 // True if the curves are those of spectra. Without spectra all layers have the same curve: the error falls linearly

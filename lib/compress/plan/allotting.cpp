@@ -170,14 +170,6 @@ void require_possible(std::vector<LayerJob>& jobs, const Request& request) {
     if (least > *budget) fail_small(request, *budget, least);
 }
 
-std::vector<std::optional<std::uint64_t>> Goal::size_budgets(std::uint64_t dense_bytes) const {
-  std::vector<std::optional<std::uint64_t>> all(budgets.begin(), budgets.end());
-  for (const double ratio : ratios)
-    all.emplace_back(static_cast<std::uint64_t>(static_cast<double>(dense_bytes) / ratio));
-  if (all.empty()) all.emplace_back();
-  return all;
-}
-
 void allot_size(std::vector<LayerJob>& jobs, const Request& request, std::optional<std::uint64_t> budget) {
   const Goal& goal = request.settings.goal;
   Allotting allotting(jobs, request);

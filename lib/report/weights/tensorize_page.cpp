@@ -123,7 +123,7 @@ std::string to_html(std::span<const Result> results) {
         fmt::format("Source: {}, {}.", results.front().source, format_bytes(results.front().file_bytes_dense)));
   page.charts({over_size(results, "mean " + (results.empty() ? "error" : error_name(results.front())), mean_error),
                over_size(results, "cosine to the source", cosine_of), over_size(results, "perplexity", perplexity_of)});
-  page.table(tensorize_ratios(results));
+  page.table(tensorize_sizes(results));
   for (const Result& result : results) {
     page.heading(result.output);
     add_all(page, result);

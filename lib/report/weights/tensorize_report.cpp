@@ -183,7 +183,7 @@ std::string summary(const Result& result, bool last) {
   return out;
 }
 
-Table tensorize_ratios(std::span<const Result> results) {
+Table tensorize_sizes(std::span<const Result> results) {
   Table table;
   table.columns = {{"output", "folder"},
                    {"asked_ratio", "asked", Unit::ratio},

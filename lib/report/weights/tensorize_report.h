@@ -25,7 +25,7 @@ std::string summary(const compress::Result& result, bool last = true);
 std::string to_html(const compress::Result& result);
 
 // For several results of one model: one row each, and a page.
-Table tensorize_ratios(std::span<const compress::Result> results);
+Table tensorize_sizes(std::span<const compress::Result> results);
 Json to_json(std::span<const compress::Result> results);
 std::string to_html(std::span<const compress::Result> results);
 
