@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares weights on grids at equal bytes: rounding to nearest, GPTQ, GPTQ with coordinate descent (what `tensorize
-# --bits` does), and bits and ranks by one budget. Ends with strided perplexity on the last fifth of a text; the rest
+# --bits` does without refinement of blocks), and bits and ranks by one budget, without and with refinement. Ends with strided perplexity on the last fifth of a text; the rest
 # calibrates. Tables of embeddings stay dense.
 #
 #   COMERA_DATA=... recipes/bits.sh [--smoke] [FOLDER]      default: runs/bits, or runs/bits-smoke
@@ -75,13 +75,15 @@ printf '| bits | method | bytes | %s |\n|---|---|---:|---:|\n' "$measure" > "$fo
 line dense - "$model" dense
 for number in $bits; do
   row nearest "$number" --bits "$number"
-  row gptq "$number" --bits "$number" --sweeps 0 "${calibrate[@]}"
-  row comera "$number" --bits "$number" "${calibrate[@]}"
+  row gptq "$number" --bits "$number" --sweeps 0 "${calibrate[@]}" --refine=never
+  row comera "$number" --bits "$number" "${calibrate[@]}" --refine=never
   # A certificate states errors with up to 25 digits more than the plan counts for one form.
-  row budget "$number" --bits auto --budget $(($(bytes_of "$folder/comera-$number") + 4096)) "${calibrate[@]}"
+  budget=(--bits auto --budget $(($(bytes_of "$folder/comera-$number") + 4096)) "${calibrate[@]}")
+  row budget "$number" "${budget[@]}" --refine=never
+  row refined "$number" "${budget[@]}"
 done
 for ratio in ${RATIOS:-}; do
-  row budget "ratio-$ratio" --bits auto --ratio "$ratio" "${calibrate[@]}"
+  row refined "ratio-$ratio" --bits auto --ratio "$ratio" "${calibrate[@]}"
 done
 publish "$seed" cat "$folder/lines.partial"
 rm "$folder/lines.partial"

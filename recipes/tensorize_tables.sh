@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Cost of compression on two real checkpoints at five sizes: plain TT-SVD, plain SVD, whitened SVD at uniform rank
-# (SVD-LLM's method), ours, and ours healed; for stories15M also rounding to nearest at equal bytes. Ends with two
-# tables.
+# (SVD-LLM's method), ours without and with refinement of blocks (the program's defaults), and ours healed; for
+# stories15M also rounding to nearest at equal bytes. Ends with two tables.
 #
 #   COMERA_DATA=... recipes/tensorize_tables.sh [--smoke] [FOLDER]          default: runs/tensorize_tables[-smoke]
 #
 # COMERA_DATA names a folder with checkpoints/all-MiniLM-L6-v2, checkpoints/stories15M, four files text/*.txt.zst and
 # glue/STS-B/dev.tsv.zst. Only linear layers are compressed, embeddings stay dense. CUTS (1.25 1.67 2.5 5 10) are the
-# ratios of the linear layers' bytes. METHODS (ttsvd svd white ours healed; for the ablation ours without one of its
-# parts: unlinked uniform lowrank nogauge), MODELS (minilm stories), STEPS (healing, 200), TOKENS (of calibration,
+# ratios of the linear layers' bytes. METHODS (ttsvd svd white ours refined healed; for the ablation ours without one of
+# its parts: unlinked uniform lowrank nogauge), MODELS (minilm stories), STEPS (healing, 200), TOKENS (of calibration,
 # 53248), SEED (7, of healing) and THREADS narrow or widen the job. By the time of its parts it takes about two hours
 # on two cores; --smoke is for one cut, 2,048 tokens and two steps. Existing results are kept, so a stopped job resumes.
 # The tables at the end show all results in FOLDER, which receives them as results.md and results.json too.
@@ -20,7 +20,7 @@ cd "$(dirname "$0")/.."
 SEED=${SEED:-7}
 start 1 "$@"
 cuts=${CUTS:-1.25 1.67 2.5 5 10}
-methods=${METHODS:-ttsvd svd white ours healed}
+methods=${METHODS:-ttsvd svd white ours refined healed}
 models=${MODELS:-minilm stories}
 steps=${STEPS:-200}
 tokens=${TOKENS:-53248}
@@ -113,7 +113,7 @@ options_of() { # method
     ttsvd) echo --form tt --order 2 --no-gauge --uniform --allow-slower ;;
     svd) echo --form lowrank --no-gauge --uniform --allow-slower ;;
     white) echo --form lowrank --no-gauge --uniform --no-sequential ;;
-    ours) ;;
+    ours | refined) ;;
     unlinked) echo --no-sequential ;; # no correction of the residual stream
     uniform) echo --uniform ;;        # equal shares of bytes instead of shares by effect
     lowrank) echo --form lowrank ;;   # only low-rank pairs, no chains of order 3
@@ -124,12 +124,13 @@ options_of() { # method
 calibration_of() { # model method
   [[ $2 != ttsvd && $2 != svd ]] || return 0
   echo --calibrate "$folder/$1/text/calibration.txt" --calibrate-tokens "$tokens"
+  [ "$2" = refined ] || echo --refine=never
 }
 
-# The cuts of a method. At the bytes of rounding only the two methods that use the text are measured.
+# The cuts of a method. At the bytes of rounding only methods that use the text are measured.
 cuts_of() { # model method
   echo "$cuts"
-  [[ $1 == stories && ($2 == white || $2 == ours) ]] || return 0
+  [[ $1 == stories && ($2 == white || $2 == ours || $2 == refined) ]] || return 0
   cat "$folder"/stories/rounded/*/cut
 }
 
@@ -189,7 +190,7 @@ measure() { # model cut method folder
     quality=$(number "$out.json" perplexity)
   fi
   case $3 in
-    white | ours | unlinked | uniform | lowrank | nogauge) mean=$(mean_output_error "$1" "$4/report.json") ;;
+    white | ours | refined | unlinked | uniform | lowrank | nogauge) mean=$(mean_output_error "$1" "$4/report.json") ;;
     ttsvd | svd)
       "$comera" inspect "$4" --verify "$(dense_of "$1")" --calibrate "$folder/$1/text/calibration.txt" \
         --calibrate-tokens "$tokens" --threads "$threads" --json > "$out.verified.json"

@@ -32,10 +32,19 @@ enum class MadeFor : std::uint8_t { any, gguf, onnx };
 
 // Training of each block after its layers are fitted (lib/compress/refine).
 struct Refinement {
-  bool on = false;
-  std::int64_t steps = 200;  // of one batch each, at most 2,048 tokens
+  enum class When : std::uint8_t {
+    never,
+    where_it_pays,  // with text, if it takes `most_seconds`: blocks that hold ranks or fewer than 4 bits
+    always,         // every block with compressed layers
+  };
+  static constexpr double most_seconds = 90;  // for one size, as refinement_seconds() estimates it for any machine
+
+  When when = When::never;
+  std::int64_t steps = 100;  // of one batch each, at most 2,048 tokens
   // The largest step of a number, relative to the root mean square of its tensor.
   double rate = 1e-2;
+
+  bool on() const { return when != When::never; }
 };
 
 struct Settings {

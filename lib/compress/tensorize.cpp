@@ -11,6 +11,7 @@
 #include "lib/compress/plan/plan_file.h"
 #include "lib/compress/plan/planning.h"
 #include "lib/compress/refine/certify_again.h"
+#include "lib/compress/refine/where_it_pays.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/join.h"
@@ -38,7 +39,8 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
                   join(s.choice.include, ","), join(s.choice.exclude, ","));
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
   text += fmt::format(" {} {}", s.sweeps, s.corrections);
-  if (s.refinement.on) text += fmt::format(" refine {} {}", s.refinement.steps, s.refinement.rate);
+  if (s.refinement.on())
+    text += fmt::format(" refine {} {} {}", static_cast<int>(s.refinement.when), s.refinement.steps, s.refinement.rate);
   for (const quant::Grid grid : s.grids) text += fmt::format(" {}", quant::name_of(grid));
   for (const std::uint64_t budget : s.goal.budgets) text += fmt::format(" {}", budget);
   text += fmt::format(" {} {} {} {}", join(s.goal.ratios, ","), s.goal.rank.value_or(0), s.goal.tolerance.value_or(0),
@@ -63,11 +65,12 @@ Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique
       pool_(pool),
       moments_(std::move(moments)),
       folder_(settings_.model, settings_.adapter),
-      weights_files_(folder_, calibration(), settings_.refinement.on) {
+      weights_files_(folder_, calibration(), settings_.refinement.on()) {
   check_input();
   // Without bits a decoder of words stays dense unless --include or a plan names it.
   settings_.choice.heads = !settings_.grids.empty() || !settings_.goal.plan_file.empty();
   jobs_ = find_jobs(folder_, settings_.choice);
+  settle_refinement();
   make_plans();
 }
 
@@ -79,7 +82,6 @@ void Tensorizer::check_input() {
         "[tensorize] --exact-rows {}: exact rows are chosen by look-up counts of text; give text with --calibrate, or "
         "leave it out",
         settings_.exact_rows);
-  check_refinement();
   block_ = io::parse_comera_block(folder_.config(), folder_.config_path());
   io::describe(folder_);  // throws if cores belong to no chain
   if (block_ && !block_->chains.empty() && !settings_.again)
@@ -89,8 +91,17 @@ void Tensorizer::check_input() {
         folder_.path(), block_->chains.size());
 }
 
-void Tensorizer::check_refinement() const {
-  if (!settings_.refinement.on) return;
+// Decides whether blocks are refined if that is left to the program.
+void Tensorizer::settle_refinement() {
+  Refinement& refinement = settings_.refinement;
+  if (!refinement.on()) return;
+  if (refinement.when == Refinement::When::where_it_pays) {
+    const bool possible = moments_ && moments_->flows() && settings_.sequential && !settings_.again;
+    const double seconds = possible ? refinement_seconds(jobs_, refinement) : 0;
+    if (seconds > Refinement::most_seconds) seconds_left_out_ = seconds;
+    if (!possible || seconds_left_out_) refinement.when = Refinement::When::never;
+    return;
+  }
   if (!moments_ || !moments_->flows())
     fail_input("[tensorize] --refine: blocks are trained on text; give text with --calibrate, or leave it out");
   if (!settings_.sequential)
@@ -158,7 +169,7 @@ CalibrationNeeds Tensorizer::calibration_needs() const {
   // the residual stream before them.
   const std::uint64_t sizes = std::max<std::uint64_t>(sizes_.size(), 1);
   // Refinement also stores the inputs of the first block, and outputs of the dense model of its own.
-  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (settings_.refinement.on ? 2 : 0)) * stream *
+  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (settings_.refinement.on() ? 2 : 0)) * stream *
                                 static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
   return {sizeof(float) * largest + sizeof(double) * (moments + factors), sizeof(float) * (outputs + sizes * linear)};
 }
@@ -233,6 +244,8 @@ Result Tensorizer::store(std::size_t size, const std::vector<std::string>& vecto
   result.calibration = calibration();
   result.files = assemble(jobs_, size, {folder_, block_, vectors}, result.calibration, place);
   result.blocks = refined_[size];
+  const std::vector<io::ChainSpec> chains = chains_at(jobs_, size);
+  if (std::ranges::any_of(chains, gains_by_refinement)) result.refinement_seconds = seconds_left_out_;
   result.layers = outcomes_at(jobs_, size);
   result.file_bytes = io::ModelFolder(place).bytes();
   result.file_bytes_dense = folder_.bytes();

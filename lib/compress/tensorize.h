@@ -38,6 +38,8 @@ struct Result {
   OutputFormat format;     // output and bytes are those of the file that was made from the written folder, if any
   std::vector<LayerOutcome> layers;
   BlockOutcomes blocks;  // refined ones
+  // Of a refinement that would pay, but was left out because it takes so long; estimated.
+  std::optional<double> refinement_seconds;
   std::uint64_t file_bytes = 0, file_bytes_dense = 0;
   std::optional<std::uint64_t> counted_bytes;  // of the file of Goal::counted
   double seconds = 0;
@@ -67,7 +69,7 @@ class Tensorizer {
 
  private:
   void check_input();
-  void check_refinement() const;
+  void settle_refinement();
   void require_work() const;
   void make_plans();
   void add_size(double ratio);
@@ -85,7 +87,8 @@ class Tensorizer {
   WeightsFiles weights_files_;
   std::vector<LayerJob> jobs_;
   std::vector<RequestedSize> sizes_;
-  std::vector<BlockOutcomes> refined_;  // by size, after the fit
+  std::optional<double> seconds_left_out_;  // of a refinement that would take too long
+  std::vector<BlockOutcomes> refined_;      // by size, after the fit
 };
 
 }  // namespace comera::compress

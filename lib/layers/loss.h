@@ -33,7 +33,7 @@ class VocabularyDecoder {
   VocabularyDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary,
                     std::int64_t columns);
 
-  // Observers of inputs see those of this decoder under this name, which is that of its table.
+  // Observers of inputs see those of this decoder under this name.
   void observe_as(std::string name) { observed_ = std::move(name); }
   // Lists the inputs for logits of `rows` rows.
   void declare(std::int64_t rows, plan::Inputs& inputs);

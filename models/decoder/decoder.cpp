@@ -59,7 +59,7 @@ class Decoder final : public layers::Model {
         blocks_.add(std::make_unique<DecoderBlock>(builder_, spec, i, shared_), DecoderNames::block(i));
     if (!spec.tied) head_words_ = vocabulary_table(builder_, spec, DecoderNames::head);
     head_.emplace(builder_, spec.tied ? *words_ : *head_words_, "", spec.vocabulary, spec.hidden);
-    if (!spec.tied) head_->observe_as(DecoderNames::head);
+    head_->observe_as(DecoderNames::head);
     name_copies();
   }
 

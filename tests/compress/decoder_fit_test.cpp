@@ -115,3 +115,24 @@ TEST_CASE("decoder of words: the effect of a weight is the divergence of the nex
     CHECK(little > 0);
   }
 }
+
+TEST_CASE("decoder of words: one that is the word table too moves the next words less than rounding") {
+  Decoder model(true);
+  model.run("rounded", false);
+  const Result result = model.run("fitted", true);
+  CHECK(layer_of(result, "model.embed_tokens").form == "q3_0");
+  const auto moments = model.moments();
+  CHECK(verify(model.folder / "fitted", model.folder.path(), moments.get(), model.pool).holds());
+  moments->restore();
+  const auto moved = [&](const std::string& output) {
+    const io::ModelFolder folder(model.folder / output);
+    const auto block = io::parse_comera_block(folder.config(), "");
+    for (const io::ChainSpec& chain : block->chains)
+      if (chain.name == "model.embed_tokens")
+        return moments->effect(chain.name, tt::to_double(io::read_matrix(folder, chain, {}))).value();
+    return -1.0;
+  };
+  const double rounded = moved("rounded"), fitted = moved("fitted");
+  CHECK(fitted > 0);
+  CHECK(fitted < 0.95 * rounded);
+}

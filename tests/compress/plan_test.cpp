@@ -235,7 +235,9 @@ TEST_CASE("compress candidates: a decoder of words that is not tied is a table, 
   }
   const char* tied = R"({"model_type": "llama", "tie_word_embeddings": true})";
   CHECK(names_of(find_candidates(model(tied), heads)) == without);
-  CHECK(find_candidates(model(tied), heads)[0].tied == std::vector<std::string>{"lm_head.weight"});
+  const Candidate words = find_candidates(model(tied), heads)[0];
+  CHECK(words.tied == std::vector<std::string>{"lm_head.weight"});
+  CHECK((words.also_decodes && !words.decodes));
 }
 
 TEST_CASE("compress certificate: reads back to six digits and is never longer than planned") {

@@ -86,15 +86,17 @@ TEST_CASE("refinement: training lowers the error of a disturbed block on text th
   }
   trainer.changed();
   const double before = trainer.error(TextPart::judging);
-  trainer.train({.on = true, .steps = 50, .rate = 1e-2});
+  trainer.train({.when = Refinement::When::always, .steps = 50, .rate = 1e-2});
   CHECK(before > 0.05);
   CHECK(trainer.error(TextPart::judging) < 0.5 * before);
 }
 
 TEST_CASE("refinement: held-out errors of blocks fall, and the certificate holds") {
   Model model;
-  const Result refined = model.run(model.settings("refined", {.on = true, .steps = 60, .rate = 1e-2})).at(0);
-  const Result still = model.run(model.settings("still", {.on = true, .steps = 1, .rate = 0})).at(0);
+  const Result refined =
+      model.run(model.settings("refined", {.when = Refinement::When::always, .steps = 60, .rate = 1e-2})).at(0);
+  const Result still =
+      model.run(model.settings("still", {.when = Refinement::When::always, .steps = 1, .rate = 0})).at(0);
   REQUIRE(refined.blocks.size() == blocks);
   REQUIRE(still.blocks.size() == blocks);
   for (const BlockOutcome& block : refined.blocks) {
@@ -112,6 +114,21 @@ TEST_CASE("refinement: held-out errors of blocks fall, and the certificate holds
   CHECK(refined.file_bytes <= refined.file_bytes_dense / 1.7);
 }
 
+TEST_CASE("refinement: where it pays, blocks of 4 bits and too much work are left as fitted") {
+  Model model;
+  const auto count = [&](const std::string& output, int bits, std::int64_t steps) {
+    Settings settings = model.settings(output, {.when = Refinement::When::where_it_pays, .steps = steps, .rate = 1e-2});
+    settings.goal = Goal{};
+    settings.goal.rank = bits == 0 ? 8 : 0;
+    if (bits > 0) settings.grids = {bits == 3 ? quant::Grid::q3_0 : quant::Grid::q4_0};
+    return model.run(settings).at(0).blocks.size();
+  };
+  CHECK(count("rank", 0, 2) == blocks);
+  CHECK(count("three", 3, 2) == blocks);
+  CHECK(count("four", 4, 2) == 0);
+  CHECK(count("long", 3, std::int64_t{1} << 40) == 0);
+}
+
 TEST_CASE("refinement: a block that training does not improve stays as fitted, byte for byte") {
   Model model;
   const auto run = [&](const std::string& output, const Refinement& refinement) {
@@ -121,8 +138,9 @@ TEST_CASE("refinement: a block that training does not improve stays as fitted, b
     return model.run(settings).at(0);
   };
   run("plain", {});
-  for (const auto& [output, refinement] : {std::pair("still", Refinement{.on = true, .steps = 1, .rate = 0}),
-                                           {"spoilt", {.on = true, .steps = 3, .rate = 1}}}) {
+  for (const auto& [output, refinement] :
+       {std::pair("still", Refinement{.when = Refinement::When::always, .steps = 1, .rate = 0}),
+        {"spoilt", {.when = Refinement::When::always, .steps = 3, .rate = 1}}}) {
     const Result result = run(output, refinement);
     CHECK(result.blocks.size() == blocks);
     for (const BlockOutcome& block : result.blocks) CHECK(!block.kept);
@@ -132,7 +150,7 @@ TEST_CASE("refinement: a block that training does not improve stays as fitted, b
 
 TEST_CASE("refinement: grids, and in place of them the corrections beside them, are trained; sizes are independent") {
   Model model;
-  Settings settings = model.settings("sizes", {.on = true, .steps = 40, .rate = 1e-2});
+  Settings settings = model.settings("sizes", {.when = Refinement::When::always, .steps = 40, .rate = 1e-2});
   settings.grids = {quant::Grid::q3_0, quant::Grid::q2_0};
   settings.goal.ratios = {2.2, 2.6};
   settings.rules.push_back(parse_layer_rule("*layer.1*=bits:2;rank:8"));
@@ -176,7 +194,7 @@ TEST_CASE("refinement: grids, and in place of them the corrections beside them, 
 
 TEST_CASE("refinement: needs text, the inputs of the compressed model, and dense weights") {
   Model model;
-  const Refinement refinement{.on = true};
+  const Refinement refinement{.when = Refinement::When::always};
   CHECK_THROWS_WITH(Tensorizer(model.settings("no", refinement), model.pool, nullptr),
                     Catch::Contains("give text with --calibrate"));
   Settings settings = model.settings("no", refinement);

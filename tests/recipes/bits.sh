@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# recipes/bits.sh: four rows for each number of bits, equal bytes for the budget, by a program that writes folders whose
+# recipes/bits.sh: five rows for each number of bits, equal bytes for the budget, by a program that writes folders whose
 # size is known; then --smoke with the program itself.
 . "$(dirname "$0")/../cli/expect.sh"
 # shellcheck source=shared/product.sh
@@ -24,7 +24,7 @@ export COMERA=$PWD/program MODEL=$PWD/model TEXT=$PWD/data/text/lines.txt calls=
 BITS='4 3' run "$tests/../recipes/bits.sh" "$PWD/folder"
 expect_exit 0
 expect_out '^[|] dense [|] - [|] 1000 [|] 4.2500 [|]$'
-for method in nearest gptq comera budget; do
+for method in nearest gptq comera budget refined; do
   expect_out "^[|] 4 [|] $method [|] 300 [|] 4.2500 [|]$"
   expect_out "^[|] 3 [|] $method [|] 300 [|] 4.2500 [|]$"
 done
@@ -36,15 +36,15 @@ sed -i 's/"perplexity": 4.25/"spearman": 0.5/' program
 PAIRS=$PWD/pairs.tsv BITS=8 RATIOS='2 5' run "$tests/../recipes/bits.sh" "$PWD/encoder"
 expect_exit 0
 expect_out '^[|] dense [|] - [|] 1000 [|] 0.5000 [|]$'
-expect_out '^[|] ratio-5 [|] budget [|] 300 [|] 0.5000 [|]$'
+expect_out '^[|] ratio-5 [|] refined [|] 300 [|] 0.5000 [|]$'
 grep -q -- '--ratio 5 ' calls || fail "further ratios are made"
-expect_equal "$(grep -c -- '--exclude' calls)" 8
+expect_equal "$(grep -c -- '--exclude' calls)" 10
 sed -i 's/"spearman": 0.5/"perplexity": 4.25/' program
 
 # What is there is not made again.
 BITS='4 3' run "$tests/../recipes/bits.sh" "$PWD/folder"
 expect_exit 0
-expect_equal "$(wc -l <calls)" 14
+expect_equal "$(wc -l <calls)" 17
 
 unset MODEL TEXT
 export COMERA=$real

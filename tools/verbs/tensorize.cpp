@@ -3,11 +3,8 @@
 
 #include <fmt/core.h>
 
-#include <set>
-
 #include "lib/compress/plan/plan_file.h"
 #include "lib/core/error.h"
-#include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/engine/weights_file.h"
@@ -16,6 +13,7 @@
 #include "lib/report/weights/tensorize_report.h"
 #include "models/architecture.h"
 #include "tools/calibration.h"
+#include "tools/compression.h"
 #include "tools/machine.h"
 #include "tools/stored_model.h"
 #include "tools/tensorize_onnx.h"
@@ -23,121 +21,6 @@
 
 namespace comera::tools {
 namespace {
-
-using compress::PlannedForm;
-
-PlannedForm form_of(const std::string& word) {
-  for (const PlannedForm form : {PlannedForm::automatic, PlannedForm::tt, PlannedForm::ttm, PlannedForm::lowrank})
-    if (word == compress::name_of(form)) return form;
-  fail_input("[tensorize] --form {}: use auto, tt, ttm or lowrank", word);
-}
-
-std::vector<std::string> given_of(const OptionValues& values, std::initializer_list<const char*> names) {
-  std::vector<std::string> given;
-  for (const char* name : names)
-    if (values.given(name)) given.push_back(fmt::format("--{}", name));
-  return given;
-}
-
-// Rejects options that contradict --plan. --include is allowed: for an unknown architecture it selects the weights that
-// a plan may contain.
-void check_plan(const OptionValues& values) {
-  if (!values.given("plan")) return;
-  const std::vector<std::string> beside = given_of(
-      values, {"layer", "form", "order", "gauge", "uniform", "floor", "allow-slower", "exact-rows", "exclude"});
-  if (!beside.empty())
-    fail_input("[tensorize] --plan {}: the plan defines every layer completely; edit it, or leave out {}",
-               values.text("plan"), join(beside, ", "));
-}
-
-compress::MadeFor made_for(const OptionValues& values) {
-  const std::string& name = values.text("for");
-  return name == "gguf" ? compress::MadeFor::gguf : name == "onnx" ? compress::MadeFor::onnx : compress::MadeFor::any;
-}
-
-std::vector<quant::Grid> grids_of(const std::string& bits, compress::MadeFor made_for) {
-  using quant::Grid;
-  if (bits == "none") return {};
-  if (bits == "auto" && made_for != compress::MadeFor::any) return {Grid::q8_0, Grid::q4_1, Grid::q4_0};
-  if (bits == "auto") return {Grid::q8_0, Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0};
-  return {compress::grid_of_bits(bits).value()};
-}
-
-// Each size gets a folder, which is named after it.
-void require_distinct(const char* name, const std::vector<std::string>& texts, const compress::Goal& goal) {
-  if (texts.empty()) fail_input("[tensorize] --{}: no size came", name);
-  const std::set<double> ratios(goal.ratios.begin(), goal.ratios.end());
-  const std::set<std::uint64_t> budgets(goal.budgets.begin(), goal.budgets.end());
-  if (ratios.size() + budgets.size() < texts.size())
-    fail_input("[tensorize] --{} {}: two of the sizes are the same; leave one out", name, join(texts, ","));
-}
-
-compress::Goal goal_of(const OptionValues& values) {
-  const std::vector<std::string> given = given_of(values, {"ratio", "budget", "rank", "tol", "plan"});
-  const std::string& bits = values.text("bits");
-  if (given.empty() && bits != "none" && bits != "auto") {
-    compress::Goal goal;
-    goal.rank = 0;  // the grid alone, without corrections
-    return goal;
-  }
-  if (bits == "auto" && values.given("rank"))
-    fail_input("[tensorize] --bits auto needs --ratio or --budget; with --rank give --bits 2, 3, 4 or 8");
-  if (given.size() != 1)
-    fail_input("[tensorize] {}; give exactly one of --ratio, --budget, --rank, --tol and --plan",
-               given.empty() ? "the size of the result is not given" : fmt::format("{} came", join(given, " and ")));
-  compress::Goal goal;
-  for (const std::string& text : values.list("ratio")) {
-    const std::optional<double> ratio = parse_real(text);
-    if (!ratio || *ratio <= 1 || *ratio > 1e9)
-      fail_input("[tensorize] --ratio {}: expected a number above 1, dense bytes / compressed bytes", text);
-    goal.ratios.push_back(*ratio);
-  }
-  for (const std::string& text : values.list("budget")) {
-    const std::optional<std::uint64_t> budget = parse_size(text);
-    if (!budget || *budget == 0)
-      fail_input("[tensorize] --budget {}: expected bytes of the file, such as 68157440, 65MiB or 65MB",
-                 printable(text));
-    goal.budgets.push_back(*budget);
-  }
-  for (const char* name : {"ratio", "budget"})
-    if (values.given(name)) require_distinct(name, values.list(name), goal);
-  if (values.given("rank")) goal.rank = values.integer("rank");
-  if (values.given("tol")) goal.tolerance = values.real("tol");
-  if (values.given("plan")) goal.plan_file = values.text("plan");
-  return goal;
-}
-
-compress::Settings settings_of(const OptionValues& values) {
-  compress::Settings settings;
-  settings.model = values.positionals()[0];
-  settings.adapter = adapter_of(values);
-  settings.goal = goal_of(values);
-  check_plan(values);
-  settings.form = form_of(values.text("form"));
-  settings.made_for = made_for(values);
-  settings.grids = grids_of(values.text("bits"), settings.made_for);
-  settings.sweeps = static_cast<int>(values.integer("sweeps"));
-  settings.corrections = values.flag("corrections");
-  if (!settings.grids.empty() && settings.form != PlannedForm::automatic)
-    fail_input("[tensorize] --bits {}: weights on grids have no --form; give a form to some layers with --layer",
-               values.text("bits"));
-  if (!settings.grids.empty() && values.given("rank") && !values.has("calibrate"))
-    fail_input("[tensorize] --rank with --bits {}: corrections are fitted to text; add --calibrate TEXT",
-               values.text("bits"));
-  if (values.has("order")) settings.order = static_cast<int>(values.integer("order"));
-  settings.choice = {values.list("include"), values.list("exclude")};
-  for (const std::string& rule : values.list("layer")) settings.rules.push_back(compress::parse_layer_rule(rule));
-  settings.gauge = values.flag("gauge");
-  settings.uniform = values.flag("uniform");
-  settings.allow_slower = values.flag("allow-slower");
-  settings.exact_rows = values.integer("exact-rows");
-  settings.floor = values.real("floor");
-  settings.again = values.flag("again");
-  settings.sequential = values.flag("sequential");
-  settings.refinement = {values.flag("refine"), values.integer("refine-steps"), values.real("refine-lr")};
-  if (values.has("output")) settings.output = values.text("output");
-  return settings;
-}
 
 bool only_plans(const OptionValues& values) { return values.flag("dry-run") || values.has("dump-plan"); }
 
@@ -372,10 +255,15 @@ std::vector<Option> refinement_options() {
   const compress::Refinement defaults;
   return {
       {.name = "refine",
-       .type = OptionType::flag,
+       .type = OptionType::choice,
+       .default_text = "auto",
        .group = "Calibration",
-       .help = "with --calibrate: train every block on the outputs of the dense block, after its layers are fitted: "
-               "factors, biases, norms, and numbers on grids that have no correction"},
+       .help =
+           "with --calibrate: train a block on the outputs of the dense block, after its layers are fitted: factors, "
+           "biases, norms, and numbers on grids that have no correction; auto: blocks with chains or fewer than 4 "
+           "bits, if that takes about a minute or less",
+       .choices = {"auto", "always", "never"},
+       .without_value = "always"},
       {.name = "refine-steps",
        .type = OptionType::integer,
        .default_text = std::to_string(defaults.steps),
@@ -454,7 +342,7 @@ void check_model(const std::string& model) {
 }
 
 int tensorize_folder(const OptionValues& values) {
-  compress::Settings settings = settings_of(values);
+  compress::Settings settings = compression_settings(values);
   check_output(values, settings.output);
   check_model(settings.model);
   if (values.text("budget-of") == "onnx")
@@ -474,7 +362,7 @@ int tensorize_folder(const OptionValues& values) {
 int tensorize_onnx(const OptionValues& values) {
   if (values.given("adapter")) fail_input("[tensorize] --adapter is for model folders; leave it out with an ONNX file");
   OnnxJob job(values, only_plans(values));
-  compress::Settings settings = settings_of(values);
+  compress::Settings settings = compression_settings(values);
   job.settle(settings);
   const OpenMachine open = open_machine(values);
   return job.run([&] {

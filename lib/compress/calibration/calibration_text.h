@@ -55,8 +55,10 @@ std::vector<Sequence> some_of(const std::vector<Sequence>& sequences, TextPart p
 // Returns nothing if the line is too short.
 std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenizer& tokenizer, std::int64_t length);
 
+constexpr std::int64_t tokens_of_batch = 2048;
+
 // Groups sequences of similar length to reduce padding. A batch holds sequences of one part only.
 std::vector<TextBatch> batches_of(std::vector<Sequence> sequences, const models::Spec& spec,
-                                  std::int64_t most_tokens = 2048);
+                                  std::int64_t most_tokens = tokens_of_batch);
 
 }  // namespace comera::compress

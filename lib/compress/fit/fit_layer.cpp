@@ -82,7 +82,9 @@ LayerOutcome fit_grid(const tt::Matrix& weight, const Evidence& evidence, const 
   outcome.form = io::form_name(*outcome.chain);
   outcome.parameters = candidate.elements() + tt::stored_numbers(fit.correction);
   outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
-  measure_fit(candidate, weight, moved ? target : weight, fit.fitted, evidence, outcome);
+  Evidence measured = evidence;
+  if (candidate.also_decodes) measured.inputs = nullptr;  // the certificate of a word table is that of its rows
+  measure_fit(candidate, weight, moved ? target : weight, fit.fitted, measured, outcome);
   stored = stored_bytes_of(fit.correction, core_type(*outcome.chain, candidate.type), {});
   stored.insert(stored.begin(), fit.base.bytes);
   outcome.chain_hash = hash_of(stored);

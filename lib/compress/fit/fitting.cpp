@@ -9,6 +9,7 @@
 #include "lib/compress/refine/block_refiner.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
+#include "models/decoder/decoder_spec.h"
 
 namespace comera::compress {
 namespace {
@@ -27,7 +28,7 @@ class Fitting {
         all_{0, jobs.front().sizes.size()},
         task_("fitting layers", std::ssize(jobs) * static_cast<std::int64_t>(all_.end)) {
     for (LayerJob& job : jobs_) by_name_[job.candidate.name] = &job;
-    if (inputs.refinement.on) refiner_.emplace(jobs, inputs.folder, *inputs.moments, inputs.refinement, work);
+    if (inputs.refinement.on()) refiner_.emplace(jobs, inputs.folder, *inputs.moments, inputs.refinement, work);
     refined_.resize(all_.end);
   }
 
@@ -65,9 +66,28 @@ class Fitting {
     return false;
   }
 
+  static bool is_on_grid(const LayerJob& job) {
+    return std::any_of(job.sizes.begin(), job.sizes.end(),
+                       [](const LayerAtSize& at) { return at.plan.form == PlannedForm::grid; });
+  }
+
   void fit_tables() {
-    for (LayerJob& job : jobs_)
-      if (!job.reads_inputs()) fit(job, all_, table_evidence(inputs_.moments, job.candidate, exact_rows_of(job)));
+    for (LayerJob& job : jobs_) {
+      if (job.reads_inputs()) continue;
+      Evidence evidence = table_evidence(inputs_.moments, job.candidate, exact_rows_of(job));
+      if (job.candidate.also_decodes && is_on_grid(job)) fit_words(job, evidence);
+      fit(job, all_, evidence);
+    }
+  }
+
+  // A word table that also decodes, with what the dense model's decoder reads. Nothing if no text reaches a decoder.
+  void fit_words(LayerJob& job, Evidence evidence) {
+    const auto decoder = [](const std::string& name, std::size_t) { return name == models::DecoderNames::head; };
+    evidence.divergence = [&](const tt::Matrix& table) { return inputs_.moments->effect(job.candidate.name, table); };
+    inputs_.moments->visit({.wants = decoder}, [&](const MomentGroup& group) {
+      evidence.inputs = &group;
+      fit(job, all_, evidence);
+    });
   }
 
   // Fits the layers of this part at all sizes at once.

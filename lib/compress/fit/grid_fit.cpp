@@ -42,6 +42,20 @@ std::optional<quant::LinearFit> fit_of(const Evidence& evidence, int sweeps) {
   return quant::LinearFit(evidence.inputs->fit.moment, {.sweeps = sweeps});
 }
 
+// A word table that also decodes. Each row is an input, where all of its errors count, and gives logits, where errors
+// along frequent inputs of the decoder count most. A multiple of the identity beside the decoder's moment stands for
+// the first use. Kept if it moves the model's next words less than plain rounding.
+quant::Quantised fit_words(const Matrix& table, const Evidence& evidence, const LayerPlan& plan) {
+  constexpr double identity = 3;  // of the mean eigenvalue of the moment
+  quant::Quantised rounded = quant::round_table(table, plan.grid);
+  const quant::LinearFit inputs(evidence.inputs->fit.moment, {.sweeps = plan.sweeps, .damping = identity});
+  quant::Quantised fitted = fit_decoder(table, inputs, plan.grid);
+  const auto moved = [&](const quant::Quantised& words) {
+    return evidence.divergence(quant::expand_table(words)).value_or(0);
+  };
+  return moved(fitted) < moved(rounded) ? fitted : rounded;
+}
+
 void round_factors(tt::Pair& factors) {
   tt::Chain chain = tt::chain_of_pair(std::move(factors));
   round_to(chain, io::StoredType::F16);
@@ -66,8 +80,9 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
   GridMenu menu;
   menu.norm = loss_of(candidate, weight, nullptr, evidence);
   const std::optional<quant::LinearFit> inputs = fit_of(evidence, 0);
-  int fewest = 99;
-  for (const quant::Grid grid : grids) {
+  std::vector<quant::Grid> rising = grids;
+  std::ranges::stable_sort(rising, {}, quant::bits_of);
+  for (const quant::Grid grid : rising) {
     LayerPlan plan = first;
     plan.form = PlannedForm::grid;
     plan.grid = grid;
@@ -84,16 +99,18 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
         menu.choices.push_back({plan, losses[static_cast<std::size_t>(rank)]});
       }
     }
-    if (quant::bits_of(grid) >= fewest) continue;
-    fewest = quant::bits_of(grid);
-    menu.coarsest = std::move(base);
-    menu.coarsest_loss = plain;
+    if (menu.probed.empty() || quant::bits_of(grid) <= probed_bits) menu.probed.push_back({std::move(base), plain});
   }
   return menu;
 }
 
 GridFit fit_on_grid(const Candidate& candidate, const Matrix& target, const Evidence& evidence, const LayerPlan& plan) {
   GridFit fit{{}, no_correction(candidate), {}};
+  if (candidate.also_decodes && evidence.inputs && evidence.divergence) {
+    fit.base = fit_words(target, evidence, plan);
+    fit.fitted = expand(candidate, fit.base);
+    return fit;
+  }
   if (candidate.table || !evidence.inputs) {
     const std::optional<quant::LinearFit> inputs = fit_of(evidence, plan.sweeps);
     fit.base = on_grid(candidate, target, inputs, plan.grid);

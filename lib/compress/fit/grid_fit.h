@@ -16,13 +16,18 @@ struct GridChoice {
 
 // The loss of a layer on each of these grids. With `corrections` there are choices with corrections of several ranks
 // too, for linear layers whose inputs are known; if `first` has a rank, that rank alone. `norm` becomes the loss of the
-// zero matrix. `coarsest` becomes the weight on the coarsest grid, and `coarsest_loss` its loss. Without coordinate
-// descent, which lowers the losses of all grids by about the same share.
+// zero matrix. Without coordinate descent, which lowers the losses of all grids by about the same share.
 struct GridMenu {
   std::vector<GridChoice> choices;
-  double norm = 0, coarsest_loss = 0;
-  quant::Quantised coarsest;
+  double norm = 0;
+  // The weight on the grids on which its effect is measured: those of at most `probed_bits`, and the coarsest.
+  struct Probed {
+    quant::Quantised base;
+    double loss = 0;
+  };
+  std::vector<Probed> probed;  // from the coarsest to the finest
 };
+constexpr int probed_bits = 3;
 GridMenu grid_menu(const Candidate& candidate, const tt::Matrix& weight, const Evidence& evidence,
                    const LayerPlan& first, const std::vector<quant::Grid>& grids, bool corrections);
 

@@ -1,6 +1,7 @@
 // Compresses one layer from its dense weight to the stored chain, and measures size and errors.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,7 +16,9 @@ namespace comera::compress {
 // Known statistics of a layer's inputs. All fields are empty without calibration.
 struct Evidence {
   const MomentGroup* inputs = nullptr;  // of linear layers, and of decoders of words on a grid
-  std::vector<double> row_weights;      // tables only: look-ups of each row, [rows]
+  // Of a word table that also decodes: the divergence of the model's next words with these numbers in its place.
+  std::function<std::optional<double>(const tt::Matrix& table)> divergence = {};
+  std::vector<double> row_weights = {};  // tables only: look-ups of each row, [rows]
   // Tables only: indices of exact rows, rising. The chain's error in these rows does not count. Requires row_weights.
   std::vector<std::int32_t> exact_rows = {};
   std::vector<double> judged_row_weights = {};  // tables only: as row_weights, from text that only judges the fit

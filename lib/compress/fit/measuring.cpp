@@ -96,23 +96,50 @@ std::vector<GridChoice> best_choices(std::vector<GridChoice> all, const Candidat
 bool has_effect(const Request& request) { return request.calibrated() && !request.settings.goal.tolerance; }
 bool is_on_grid(const LayerJob& job) { return job.first->form == PlannedForm::grid; }
 
+// The effect of a layer at each probed grid, relative to the loss there. Nothing if the text does not reach the layer.
+std::vector<double> effects_of(const Candidate& candidate, const GridMenu& menu, const Request& request) {
+  std::vector<double> effects;
+  for (const GridMenu::Probed& at : menu.probed) {
+    if (at.loss <= 0) break;
+    const auto moved = request.moments->effect(candidate.name, expand(candidate, at.base));
+    if (!moved) return {};
+    effects.push_back(*moved * menu.norm / at.loss);
+  }
+  return effects;
+}
+
+// The effect is not linear in the loss: a coarse grid moves later layers far from their inputs. The losses of a grid
+// are multiplied by the effect at that grid, or at the nearest coarser one that was probed, relative to the coarsest
+// one's.
+void scale_losses(GridMenu& menu, const std::vector<double>& effects) {
+  for (GridChoice& choice : menu.choices) {
+    std::size_t at = 0;
+    while (at + 1 < effects.size() && quant::bits_of(menu.probed[at + 1].base.grid) <= quant::bits_of(choice.plan.grid))
+      ++at;
+    choice.loss *= effects[at] / effects[0];
+  }
+}
+
 // Curve, menu and effect of a layer that is stored on a grid.
-void take_menu(LayerJob& job, const GridMenu& menu, const Request& request) {
+void take_menu(LayerJob& job, GridMenu menu, const Request& request) {
   const Candidate& candidate = job.candidate;
+  const std::vector<double> effects =
+      has_effect(request) ? effects_of(candidate, menu, request) : std::vector<double>();
+  if (!effects.empty() && effects[0] > 0) {
+    job.effect = effects[0];
+    scale_losses(menu, effects);
+  }
   tt::LossCurve& curve = job.curve.emplace();
   curve.name = candidate.name;
   curve.dense_bytes = static_cast<std::int64_t>(candidate.bytes());
   curve.losses = {menu.norm};
   curve.bytes = {0};
   curve.menu = true;
-  for (const GridChoice& choice : best_choices(menu.choices, candidate)) {
+  for (const GridChoice& choice : best_choices(std::move(menu.choices), candidate)) {
     job.menu.push_back(choice.plan);
     curve.losses.push_back(choice.loss);
     curve.bytes.push_back(static_cast<std::int64_t>(planned_bytes(choice.plan, candidate)));
   }
-  if (!has_effect(request) || menu.coarsest_loss <= 0) return;
-  if (const auto moved = request.moments->effect(candidate.name, expand(candidate, menu.coarsest)))
-    job.effect = *moved * menu.norm / menu.coarsest_loss;
 }
 
 // A layer, and what is known about its inputs.
@@ -139,7 +166,7 @@ void measure_grids(const std::vector<Measured>& layers, const Request& request, 
     menus[static_cast<std::size_t>(i)] =
         grid_menu(layer.job->candidate, read_weight(request.folder, layer.job->candidate), layer.evidence, first,
                   first.fixed_grid ? std::vector{first.grid} : request.settings.grids, request.settings.corrections);
-    if (!has_effect(request)) menus[static_cast<std::size_t>(i)].coarsest = {};
+    if (!has_effect(request)) menus[static_cast<std::size_t>(i)].probed.clear();
   };
   std::vector<std::int64_t> together;
   for (std::int64_t i = 0; i < std::ssize(layers); ++i)
@@ -150,8 +177,7 @@ void measure_grids(const std::vector<Measured>& layers, const Request& request, 
   tt::each_apart(std::ssize(together), [&](std::int64_t k) { find_menu(together[static_cast<std::size_t>(k)]); });
   for (std::size_t i = 0; i < layers.size(); ++i) {
     check_stop();
-    take_menu(*layers[i].job, menus[i], request);
-    menus[i] = {};
+    take_menu(*layers[i].job, std::move(menus[i]), request);
     task.advance();
   }
 }

@@ -115,6 +115,7 @@ void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
   if (!candidate.table || says_untied(folder.config())) return;
   for (const Tie& tie : ties) {
     if (!glob_match(tie.table, candidate.name) || !says_tied(folder.config(), tie)) continue;
+    candidate.also_decodes = true;
     for (const io::ModelFolder::Entry& entry : folder.entries()) {
       if (!glob_match(tie.head, without_suffix(entry.tensor.name)) || !is_matrix(entry.tensor)) continue;
       check_tied(folder, *folder.find(candidate.tensor), entry);

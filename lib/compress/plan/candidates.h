@@ -21,6 +21,7 @@ struct Candidate {
   io::FileShape shape;                 // in file order
   std::vector<std::string> tied = {};  // other tensors of the file with the same numbers; they are not written
   bool decodes = false;                // a table that nobody looks up: its rows give the logits of words
+  bool also_decodes = false;           // a table that is looked up, and its rows also give the logits of words
 
   bool bare() const { return name == tensor; }
   std::int64_t in() const { return table || conv1d ? shape[0] : shape[1]; }   // inputs, or rows of a table

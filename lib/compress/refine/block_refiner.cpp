@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/compress/fit/fit_layer.h"
+#include "lib/compress/refine/where_it_pays.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/process.h"
@@ -63,7 +64,7 @@ BlockRefiner::BlockRefiner(std::vector<LayerJob>& jobs, const io::ModelFolder& f
 std::optional<BlockOutcome> BlockRefiner::refine(std::size_t block, std::size_t size) {
   if (static_cast<std::int64_t>(block) >= models::common(flows_.spec()).layers) return std::nullopt;
   const std::vector<std::string> linears = linears_of(block);
-  if (std::none_of(linears.begin(), linears.end(), [&](const auto& name) { return compressed(name, size); }))
+  if (std::none_of(linears.begin(), linears.end(), [&](const auto& name) { return is_refined(name, size); }))
     return std::nullopt;
   flows_.open(block, size);
   BlockTrainer trainer(flows_, spec_of(linears, size), block);
@@ -97,6 +98,12 @@ LayerJob* BlockRefiner::compressed(const std::string& linear, std::size_t size) 
   if (found == jobs_.end()) return nullptr;
   const std::optional<LayerOutcome>& outcome = found->second->sizes[size].outcome;
   return outcome && outcome->chain ? found->second : nullptr;
+}
+
+bool BlockRefiner::is_refined(const std::string& linear, std::size_t size) const {
+  const LayerJob* job = compressed(linear, size);
+  if (!job || settings_.when == Refinement::When::always) return job != nullptr;
+  return gains_by_refinement(*job->sizes[size].outcome->chain);
 }
 
 models::ModelSpec BlockRefiner::spec_of(const std::vector<std::string>& linears, std::size_t size) const {

@@ -22,8 +22,9 @@ class BlockRefiner {
                const Refinement& settings, WorkFolder& work);
 
   // Call it when all layers of the block are fitted at this size. Their jobs then hold the refined layers, and the
-  // model that `moments` runs at this size computes with them. Nothing for a block without compressed layers, and
-  // beyond the stack. Takes a block that `work` holds from there.
+  // model that `moments` runs at this size computes with them. Nothing for a block that is not refined: without
+  // compressed layers, where it does not pay (Refinement::When), and beyond the stack. Takes a block that `work` holds
+  // from there.
   std::optional<BlockOutcome> refine(std::size_t block, std::size_t size);
 
  private:
@@ -35,6 +36,7 @@ class BlockRefiner {
   std::vector<std::string> linears_of(std::size_t block) const;
   models::ModelSpec spec_of(const std::vector<std::string>& linears, std::size_t size) const;
   LayerJob* compressed(const std::string& linear, std::size_t size) const;
+  bool is_refined(const std::string& linear, std::size_t size) const;  // by itself, it makes its block a refined one
   void load(BlockTrainer& trainer, std::size_t size) const;
   BlockOutcome train(BlockTrainer& trainer, std::size_t block, std::size_t size);
   void round(BlockTrainer& trainer, std::size_t size) const;

@@ -44,7 +44,7 @@ void add_cost(Page& page, const Result& result) {
     page.paragraph(fmt::format("Answers of the compressed model beside those of the source, {} texts, {} tokens of {}.",
                                result.cost->sequences, result.cost->tokens, result.cost->text));
   }
-  if (may_calibrate(result)) page.paragraph(fmt::format("Hint: {}.", calibration_hint));
+  if (const std::string words = hint(result); !words.empty()) page.paragraph(fmt::format("Hint: {}.", words));
 }
 
 void add_source(Page& page, const Result& result) {

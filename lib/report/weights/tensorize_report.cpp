@@ -178,8 +178,9 @@ std::string summary(const Result& result, bool last) {
     out += fmt::format("left out, because they hold the dense weights in another format: {}\n",
                        join(result.files.left_out, ", "));
   out += fmt::format("cut: {}\n", kinds_cut(result));
-  out += fmt::format("cost: {}{}\n", result.cost ? cost_words(*result.cost) : "not measured",
-                     last && may_calibrate(result) ? fmt::format("; {}", calibration_hint) : "");
+  const std::string words = last ? hint(result) : "";
+  out += fmt::format("cost: {}{}{}\n", result.cost ? cost_words(*result.cost) : "not measured",
+                     words.empty() ? "" : "; ", words);
   return out;
 }
 

@@ -30,8 +30,15 @@ std::optional<double> perplexity_of(const compress::Result& result) {
 
 Cell rounded(const std::optional<double>& value) { return value ? Cell(std::round(1e4 * *value) / 1e4) : Cell(); }
 Cell text_or_nothing(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
-// Calibration runs a model folder.
-bool may_calibrate(const compress::Result& result) { return result.format.folder && !result.calibration; }
+
+std::string hint(const compress::Result& result) {
+  if (result.format.folder && !result.calibration)  // calibration runs a model folder
+    return "text given with --calibrate keeps more of the model at this size";
+  if (result.refinement_seconds)
+    return fmt::format("--refine keeps more of the model at this size, in about {:.0f} minutes more",
+                       std::ceil(*result.refinement_seconds / 60));
+  return "";
+}
 
 std::string Reasons::marked(const std::string& form, const std::string& reason) {
   if (reason.empty()) return form;

@@ -20,8 +20,8 @@ std::optional<double> cosine_of(const compress::Result& result);
 std::optional<double> perplexity_of(const compress::Result& result);
 Cell rounded(const std::optional<double>& value);  // to four decimals, the precision of an error
 Cell text_or_nothing(const std::string& text);     // empty cell for ""
-constexpr const char* calibration_hint = "text given with --calibrate keeps more of the model at this size";
-bool may_calibrate(const compress::Result& result);
+// What would keep more of the model at this size; "": nothing that is known.
+std::string hint(const compress::Result& result);
 
 // The reasons why layers stay dense. Many layers share a few sentences, so a layer's row contains only the number of
 // its sentence.

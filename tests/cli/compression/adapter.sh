@@ -58,7 +58,7 @@ expect_exit 0
 for model in "base --adapter small" merged; do
   name=${model%% *}
   # shellcheck disable=SC2086
-  run "$COMERA" tensorize $model -o "$name-tt" --ratio 1.3 --exclude '*embed*' --calibrate text.txt
+  run "$COMERA" tensorize $model -o "$name-tt" --budget 256000 --exclude '*embed*' --calibrate text.txt
   expect_exit 0
   # shellcheck disable=SC2086
   run "$COMERA" finetune $model -o "$name-more" --data text.txt --seq 16 --batch 4 --steps 2

@@ -45,6 +45,20 @@ assert all(block["judged_error_after"] < block["judged_error_before"] for block 
 PY
 grep -q 'Error of the outputs of blocks' one/report.html || fail 'the page has a table of the blocks'
 
+# By default the same blocks are refined.
+run "$COMERA" tensorize "${options[@]}" "${refined[@]:1}" -o default
+expect_exit 0
+expect_same_bytes one/model.safetensors default/model.safetensors
+run "$COMERA" tensorize "${options[@]}" --refine=never -o never
+expect_exit 0
+! grep -q refined "$work/.err" || fail 'no block is refined'
+
+# Too long: it is left out, and the last line tells what it would take.
+run "$COMERA" tensorize "${options[@]}" --refine-steps 1000000 -o long
+expect_exit 0
+expect_same_bytes never/model.safetensors long/model.safetensors
+expect_out 'cost: .*; --refine keeps more of the model at this size, in about [0-9]+ minutes more$'
+
 # Killed while the second block is trained: the same command goes on.
 "$COMERA" tensorize "${options[@]}" "${refined[@]}" --threads 2 -o killed >.out 2>.err &
 pid=$!

@@ -32,7 +32,7 @@ expect_same_bytes run/chat_template.jinja template.jinja
 run "$COMERA" evaluate run --data talks.jsonl --chat --seq 32 --json
 expect_exit 0
 expect_json "d['perplexity'] < 1.3"
-cp .out chat.json
+cp "$work/.out" chat.json
 run "$COMERA" evaluate run --data talks.jsonl --text messages --seq 32
 expect_refused "'messages' is a list or an object, a string is wanted"
 
@@ -63,6 +63,22 @@ expect_same_bytes small/chat_template.jinja template.jinja
 run "$COMERA" tensorize run -o other --ratio 1.5 --exclude '*embed*' --calibrate talks.jsonl --quiet
 expect_exit 2
 expect_no_file other
+
+# A GGUF file holds tokenizer and template; it answers as the folder does.
+run "$COMERA" predict run --chat --data talks.jsonl --max-tokens 4 --jsonl
+expect_exit 0
+cp "$work/.out" folder.jsonl
+run "$COMERA" export run -o run.gguf --quiet
+expect_exit 0
+run "$COMERA" predict run.gguf --chat --data talks.jsonl --max-tokens 4 --jsonl
+expect_exit 0
+expect_same_bytes "$work/.out" folder.jsonl
+run "$COMERA" evaluate run.gguf --data talks.jsonl --chat --seq 32 --json
+expect_exit 0
+expect_json "abs(d['loss'] / $(python3 -c 'import json; print(json.load(open("chat.json"))["loss"])') - 1) < 1e-5"
+run "$COMERA" tensorize run.gguf -o small-gguf --ratio 1.5 --exclude '*embed*' --calibrate talks.jsonl --chat \
+  --calibrate-tokens 2000 --quiet
+expect_exit 0
 
 # Templates that do not end, are not read, or refuse a conversation.
 printf '{%% for a in range(99999) %%}{%% for b in range(99999) %%}{%% endfor %%}{%% endfor %%}' >run/chat_template.jinja
