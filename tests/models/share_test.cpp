@@ -3,6 +3,7 @@
 
 #include "kernels/norm_output.h"
 #include "lib/engine/engine.h"
+#include "lib/layers/activations/policy.h"
 #include "lib/train/optimizer.h"
 #include "models/architecture.h"
 #include "tests/models/small_models.h"
@@ -62,5 +63,30 @@ TEST_CASE("share: every gradient of a model equals that of the complex step, and
     CHECK(kept.all_gradients() != shared.all_gradients());
     ReferenceRun<std::complex<double>> complex(spec);
     CHECK(compare_with_complex_step(shared, complex).worst < 1e-10);
+  }
+}
+
+TEST_CASE("share: by the name of a block its norms restore their inputs, and all other blocks are those of keep") {
+  const std::vector<std::string> one = {"*.0.*=share"}, all = {"*=share"}, none = {"share", "*=keep"};
+  for (const models::ModelSpec& spec : {models::ModelSpec(small_decoder(Form::tt, true)),
+                                        models::ModelSpec(small_encoder(true, models::Task::mlm, Form::dense))}) {
+    const auto gradients = [&](const std::vector<std::string>& words) {
+      const layers::Activations activations = layers::parse_activations(words);
+      layers::RuledKeeper keeper(activations);
+      ReferenceRun<double> run(spec);
+      run.step(layers::SavePolicy(activations.recompute, true, keeper));
+      CHECK_NOTHROW(keeper.check_rules());
+      ReferenceRun<std::complex<double>> complex(spec);
+      CHECK(compare_with_complex_step(run, complex).worst < 1e-10);
+      return run.all_gradients();
+    };
+    ReferenceRun<double> kept(spec), shared(spec);
+    kept.step(Recompute::none);
+    shared.step(Recompute::share);
+    CHECK(gradients(none) == kept.all_gradients());
+    CHECK(gradients(all) == shared.all_gradients());
+    const auto first = gradients(one);
+    CHECK(first != kept.all_gradients());
+    CHECK(first != shared.all_gradients());
   }
 }
