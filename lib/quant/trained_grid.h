@@ -17,6 +17,7 @@ class TrainedGrid {
   // the code in `base`, towards the number of the weight.
   TrainedGrid(const Quantised& base, std::span<const float> weight);
 
+  Grid grid() const { return grid_; }
   // One step of AdamW without decay. `gradient` of the weight [in x out]; `rate`: the largest step of a code, and of a
   // scale relative to the root mean square of all at the start; `step`: from 0.
   void step(std::span<const float> gradient, double rate, std::int64_t step);
