@@ -67,9 +67,10 @@ reference() {
     --resume
 }
 
+# Without document ends: a run folder would have them by its recipe, and the compressed folders made of it would not.
 measure() { # model name
   [ -f "$folder/$2.windows" ] || "$comera" evaluate "$1" --data "$folder/last.txt" --seq 256 --stride 128 --batch 1 \
-    --threads "$threads" --predictions "$folder/$2.windows" --json > "$folder/$2.json"
+    --no-document-end --threads "$threads" --predictions "$folder/$2.windows" --json > "$folder/$2.json"
   [ -f "$folder/$2.choices" ] || "$comera" evaluate "$1" --task choice --data "$folder/choice.jsonl" \
     --threads "$threads" --predictions "$folder/$2.choices" --json > "$folder/$2.choice.json"
   [ -s "$folder/$2.bytes" ] || cat "$1"/*.safetensors | wc -c > "$folder/$2.bytes"

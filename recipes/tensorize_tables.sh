@@ -185,8 +185,9 @@ measure() { # model cut method folder
       --threads "$threads" --json > "$out.json"
     quality=$(number "$out.json" spearman) error=$(number "$out.json" spearman_error)
   else
-    "$comera" evaluate "$4" --data "$folder/$1/text/last-fifth.txt" --seq 256 --stride 128 --threads "$threads" \
-      --json > "$out.json"
+    # A healed folder is a run, which would read the text with document ends, and all others without them.
+    "$comera" evaluate "$4" --data "$folder/$1/text/last-fifth.txt" --seq 256 --stride 128 --no-document-end \
+      --threads "$threads" --json > "$out.json"
     quality=$(number "$out.json" perplexity)
   fi
   case $3 in
