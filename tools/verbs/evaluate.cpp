@@ -3,6 +3,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/core/terminal/log.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/run/evaluation.h"
 #include "tools/against.h"
@@ -59,6 +60,15 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
       engine::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const engine::Prediction&)>());
   if (wanted) write_file_atomic(values.text("predictions"), predictions);
   return report;
+}
+
+// A run and the model that is compressed from it differ here, and their perplexities then are of different tokens.
+void tell_document_ends(const OptionValues& given, const OptionValues& values, const std::string& folder) {
+  if (given.given("document-end")) return;
+  log_info(
+      "documents are read {} their ends, {}; --[no-]document-end sets it for figures that are compared",
+      values.flag("document-end") ? "with" : "without",
+      path_exists(join_path(folder, "recipe.toml")) ? "as in the run's training" : "because this is no run folder");
 }
 
 void print(const OptionValues& values, const report::EvaluationReport& evaluation, const std::string& folder) {
@@ -152,6 +162,7 @@ int run_evaluate(const OptionValues& given) {
   std::vector<report::Requirement> requirements;
   for (const std::string& text : values.list("require"))
     requirements.push_back(report::parse_requirement(text, models::common(stored.spec).task));
+  if (models::common(stored.spec).task == data::Task::clm) tell_document_ends(given, values, stored.folder);
   const report::EvaluationReport evaluation = evaluate(values, stored);
   if (evaluation.result.counted == 0)
     fail_input("[evaluate] {}: holds nothing to evaluate on", values.list("data").front());
