@@ -6,6 +6,7 @@
 
 #include "lib/compress/fit/fitting.h"
 #include "lib/compress/fit/measuring.h"
+#include "lib/compress/needs.h"
 #include "lib/compress/plan/allotting.h"
 #include "lib/compress/plan/exact_rows.h"
 #include "lib/compress/plan/plan_file.h"
@@ -151,27 +152,8 @@ void Tensorizer::add_size(double ratio) {
 }
 
 CalibrationNeeds Tensorizer::calibration_needs() const {
-  std::uint64_t largest = 0, input = 0, stream = 0, linear = 0;
-  for (const io::ModelFolder::Entry& entry : folder_.entries())
-    largest = std::max(largest, static_cast<std::uint64_t>(entry.tensor.elements()));
-  for (const LayerJob& job : jobs_) {
-    const Candidate& candidate = job.candidate;
-    if (candidate.table) continue;
-    input = std::max(input, static_cast<std::uint64_t>(candidate.in()));
-    stream = std::max(stream, static_cast<std::uint64_t>(std::min(candidate.in(), candidate.out())));
-    linear += static_cast<std::uint64_t>(candidate.elements());
-  }
-  // moments: xᵀ x of fitted, choosing and judging text, of the widest layer and of the layers measured with it; xᵀ y of
-  // two of the three parts. factors: the memory of the factorisation.
-  const std::uint64_t moments = input * (6 * input + 2 * stream), factors = 2 * input * input + 4 * input * stream;
-  // The block outputs of every token, including the held-out quarter: the residual stream and its norm, of the dense
-  // model and at every size of the model as compressed so far. Two layers of a block have targets: their outputs and
-  // the residual stream before them.
-  const std::uint64_t sizes = std::max<std::uint64_t>(sizes_.size(), 1);
-  // Refinement also stores the inputs of the first block, and outputs of the dense model of its own.
-  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (settings_.refinement.on() ? 2 : 0)) * stream *
-                                static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
-  return {sizeof(float) * largest + sizeof(double) * (moments + factors), sizeof(float) * (outputs + sizes * linear)};
+  return compress::calibration_needs(jobs_, folder_, std::max<std::size_t>(sizes_.size(), 1),
+                                     settings_.refinement.on());
 }
 
 // A run that compresses nothing would only copy the model.

@@ -12,17 +12,11 @@
 #include "lib/compress/assemble.h"
 #include "lib/compress/check/comparison.h"
 #include "lib/compress/fit/work.h"
+#include "lib/compress/needs.h"
 #include "lib/compress/refine/block_outcome.h"
 #include "lib/compress/settings.h"
 
 namespace comera::compress {
-
-// Memory and disk space that calibration would need for a model.
-struct CalibrationNeeds {
-  std::uint64_t memory = 0;  // its largest matrix in float, and the moments and factorisation of its widest layer
-  // On the disk while it runs: block outputs and targets for the text, and layers as compressed so far, at all sizes.
-  std::uint64_t scratch = 0;
-};
 
 // One requested size of the model. Its number is the index in Tensorizer::sizes() and in LayerJob::sizes.
 struct RequestedSize {

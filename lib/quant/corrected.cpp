@@ -1,6 +1,7 @@
 #include "lib/quant/corrected.h"
 
 #include <limits>
+#include <utility>
 
 namespace comera::quant {
 namespace {
@@ -31,8 +32,12 @@ Corrected fit_corrected(const Matrix& weight, const Inputs& inputs, Grid grid, s
     best = std::move(fit);
     best_loss = loss;
   };
-  const auto correction_of = [&](const Matrix& target) {
-    tt::Pair pair = tt::WhitenedCurve(target, inputs.fit).pair(rank);
+  const auto rest_of = [&](Matrix fitted) {
+    tt::subtract_from(weight, fitted);
+    return fitted;
+  };
+  const auto correction_of = [&](Matrix target) {
+    tt::Pair pair = tt::WhitenedCurve(std::move(target), inputs.fit).pair(rank);
     round(pair);
     return pair;
   };
@@ -46,9 +51,9 @@ Corrected fit_corrected(const Matrix& weight, const Inputs& inputs, Grid grid, s
     if (factors_first) factors = correction_of(weight);
     for (int i = 0; i < rounds; ++i) {
       const bool bare = factors.left.columns == 0;
-      const Quantised base = on_grid.fit(bare ? weight : tt::difference(weight, product_of(factors)), grid);
+      const Quantised base = bare ? on_grid.fit(weight, grid) : on_grid.fit(rest_of(product_of(factors)), grid);
       if (!bare) consider({base, factors});
-      factors = correction_of(tt::difference(weight, expand_linear(base)));
+      factors = correction_of(rest_of(expand_linear(base)));
       consider({base, factors});
     }
   }

@@ -20,8 +20,8 @@ using RoundFactors = std::function<void(tt::Pair& factors)>;
 
 // Known statistics of a layer's inputs: sums of x xᵀ that weights are fitted to, and that choose among fits.
 struct Inputs {
-  const tt::Matrix& fit;
-  const tt::Matrix& held;
+  const tt::KeptMatrix& fit;
+  const tt::KeptMatrix& held;
 };
 
 // The best Q + A B of correction rank `rank` that alternating steps find: Q is fit_linear() of W - A B, and A B the

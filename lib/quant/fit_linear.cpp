@@ -1,6 +1,7 @@
 // GPTQ and coordinate descent for linear weights.
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "lib/core/error.h"
 #include "lib/core/half.h"
@@ -44,28 +45,19 @@ struct Codes {
   }
 };
 
-Matrix damped(const Matrix& moment, double damping) {
-  Matrix h = moment;
-  const double mean = tt::trace(moment) / static_cast<double>(std::max<std::int64_t>(moment.rows, 1));
+Matrix damped(Matrix h, double damping) {
+  const double mean = tt::trace(h) / static_cast<double>(std::max<std::int64_t>(h.rows, 1));
   for (std::int64_t i = 0; i < h.rows; ++i) h(i, i) += mean > 0 ? damping * mean : 1;
   return h;
 }
 
 // The upper triangle U with Uᵀ U = H⁻¹. With rows and columns in reverse order, H = (R L R)(R L R)ᵀ for the Cholesky
 // factor L of R H R, and U is the inverse of the upper triangle R L R.
-Matrix inverse_root(const Matrix& h) {
-  const std::int64_t n = h.rows;
-  Matrix reversed(n, n);
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < n; ++j) reversed(i, j) = h(n - 1 - i, n - 1 - j);
-  const Matrix lower = tt::damped_cholesky(std::move(reversed));
-  Matrix inverse(n, n);
-  for (std::int64_t i = 0; i < n; ++i) inverse(i, i) = 1;
-  tt::solve_lower(lower, inverse);
-  Matrix upper(n, n);
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = i; j < n; ++j) upper(i, j) = inverse(n - 1 - i, n - 1 - j);
-  return upper;
+Matrix inverse_root(Matrix h) {
+  std::reverse(h.values.begin(), h.values.end());  // both rows and columns
+  Matrix root = tt::inverse_lower(tt::damped_cholesky(std::move(h)));
+  std::reverse(root.values.begin(), root.values.end());
+  return root;
 }
 
 // Rows [first, first + count) and columns [from, from + width) of a.
@@ -209,19 +201,22 @@ class Descent {
 
 }  // namespace
 
-LinearFit::LinearFit(const Matrix& moment, const FitOptions& options)
-    : h_(damped(moment, options.damping)), root_(inverse_root(h_)), sweeps_(options.sweeps) {}
+LinearFit::LinearFit(const tt::KeptMatrix& moment, const FitOptions& options) : sweeps_(options.sweeps) {
+  if (sweeps_ > 0) h_ = moment.alike(damped(moment.copy(), options.damping));
+  root_ = moment.alike(inverse_root(damped(moment.copy(), options.damping)));
+}
 
 Quantised LinearFit::fit(const Matrix& weight, Grid grid) const {
-  COMERA_CHECK(weight.rows == h_.rows);
-  Codes codes = gptq(weight, root_, grid);
+  COMERA_CHECK(weight.rows == root_.rows);
+  Codes codes = gptq(weight, *root_.get(), grid);
   if (sweeps_ == 0) return codes.packed();
-  Descent descent(weight, h_, codes);
+  const std::shared_ptr<const Matrix> h = h_.get();
+  Descent descent(weight, *h, codes);
   for (int i = 0; i < sweeps_; ++i) descent.sweep();
   return codes.packed();
 }
 
-Quantised fit_linear(const Matrix& weight, const Matrix& moment, Grid grid, const FitOptions& options) {
+Quantised fit_linear(const Matrix& weight, const tt::KeptMatrix& moment, Grid grid, const FitOptions& options) {
   return LinearFit(moment, options).fit(weight, grid);
 }
 

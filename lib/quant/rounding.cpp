@@ -71,6 +71,12 @@ Matrix expand_linear(const Quantised& weight) {
   return result;
 }
 
+Quantised lines_of(const Quantised& all, std::int64_t first, std::int64_t count) {
+  const std::int64_t bytes = line_bytes(all.grid, all.numbers);
+  const auto begin = all.bytes.begin() + first * bytes;
+  return {all.grid, count, all.numbers, {begin, begin + count * bytes}};
+}
+
 Matrix expand_table(const Quantised& table) {
   Matrix result(table.lines, table.numbers);
   std::vector<float> line(static_cast<std::size_t>(table.numbers));

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/quant/grid.h"
-#include "lib/tt/matrix.h"
+#include "lib/tt/kept_matrix.h"
 
 namespace comera::quant {
 
@@ -31,17 +31,19 @@ struct FitOptions {
 };
 class LinearFit {
  public:
-  // Keeps a damped copy of the moment and its factor, for any number of weights that read these inputs.
-  explicit LinearFit(const tt::Matrix& moment, const FitOptions& options = {});
+  // Keeps the damped moment and its factor where the moment is kept, for any number of weights that read these inputs.
+  // One of them is in memory at a time.
+  explicit LinearFit(const tt::KeptMatrix& moment, const FitOptions& options = {});
   Quantised fit(const tt::Matrix& weight, Grid grid) const;
 
  private:
-  tt::Matrix h_, root_;
+  tt::KeptMatrix h_, root_;
   int sweeps_;
 };
-Quantised fit_linear(const tt::Matrix& weight, const tt::Matrix& moment, Grid grid, const FitOptions& options = {});
+Quantised fit_linear(const tt::Matrix& weight, const tt::KeptMatrix& moment, Grid grid, const FitOptions& options = {});
 
 tt::Matrix expand_linear(const Quantised& weight);  // [in x out]
 tt::Matrix expand_table(const Quantised& table);    // [rows x columns]
+Quantised lines_of(const Quantised& all, std::int64_t first, std::int64_t count);
 
 }  // namespace comera::quant

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/stop.h"
@@ -64,26 +66,40 @@ std::vector<Order3> shapes(std::int64_t in, std::int64_t out, const Search& sear
 
 // Evaluates all candidates of one weight with the same measure.
 struct Judge {
+  const KeptMatrix& kept;
+  const std::shared_ptr<const Matrix> in_memory;
   const Matrix& weight;
-  const Matrix& fit_moment;
-  const Matrix& held_moment;
+  const KeptMatrix& fit_moment;
+  const KeptMatrix& held_moment;
   const Search& search;
   const WhitenedCurve* curve;  // of the fitted moment; null: not known
-  Matrix outputs;              // S W of the fitted moment
-  Matrix held_outputs;         // S W of the held-out moment
+  const bool wide;             // more outputs than inputs
+  Matrix own_outputs = {};
+  const Matrix& outputs;  // S W of the fitted moment
+  std::vector<double> diagonal;
+  Matrix held_outputs;  // S W of the held-out moment
   double held_norm = 0;
   std::optional<Candidate> best = {};
 
-  Judge(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment, const Search& search,
+  Judge(const KeptMatrix& weight, const KeptMatrix& fit_moment, const KeptMatrix& held_moment, const Search& search,
         const WhitenedCurve* curve)
-      : weight(weight),
+      : kept(weight),
+        in_memory(weight.get()),
+        weight(*in_memory),
         fit_moment(fit_moment),
         held_moment(held_moment),
         search(search),
         curve(curve),
-        outputs(curve && !curve->outputs().values.empty() ? curve->outputs() : multiply(fit_moment, weight)),
-        held_outputs(multiply(held_moment, weight)),
-        held_norm(std::max(0.0, dot(weight, held_outputs))) {}
+        wide(weight.columns > weight.rows),
+        outputs(curve && !curve->outputs().values.empty() ? curve->outputs() : own_outputs) {
+    {
+      const std::shared_ptr<const Matrix> moment = fit_moment.get();
+      if (outputs.values.empty()) own_outputs = multiply(*moment, this->weight);
+      for (std::int64_t i = 0; i < moment->rows; ++i) diagonal.push_back((*moment)(i, i));
+    }
+    held_outputs = multiply(*held_moment.get(), this->weight);
+    held_norm = std::max(0.0, dot(this->weight, held_outputs));
+  }
 
   double held(const Chain& chain) const {
     const double loss = output_loss(weight, expand(chain), held_moment);
@@ -93,7 +109,7 @@ struct Judge {
   // ||x W - x L B||² of the held-out inputs without the expanded weight. Values near 0 are rounding errors.
   double held_loss(const Matrix& left, const Matrix& right) const {
     return held_norm - 2 * dot(left, multiply_nt(held_outputs, right)) +
-           dot(multiply_tn(left, multiply(held_moment, left)), multiply_nt(right, right));
+           dot(multiply_tn(left, multiply(*held_moment.get(), left)), multiply_nt(right, right));
   }
 
   // S W of the shrunk moment.
@@ -101,16 +117,15 @@ struct Judge {
     Matrix all = outputs;
     for (std::int64_t i = 0; i < all.rows && rho > 0; ++i)
       for (std::int64_t o = 0; o < all.columns; ++o)
-        all(i, o) = (1 - rho) * all(i, o) + rho * fit_moment(i, i) * weight(i, o);
+        all(i, o) = (1 - rho) * all(i, o) + rho * diagonal[static_cast<std::size_t>(i)] * weight(i, o);
     return all;
   }
 
   Pair pair(std::int64_t rank, double rho) const {
     if (rho == 0 && curve) return curve->pair(rank);
     // With no more outputs than inputs, the curve needs the moment for its outputs alone.
-    return weight.columns <= weight.rows
-               ? WhitenedCurve(weight, fit_moment, shrunk_outputs(rho)).pair(rank)
-               : WhitenedCurve(weight, shrunk(fit_moment, rho), shrunk_outputs(rho)).pair(rank);
+    return wide ? WhitenedCurve(kept, shrunk(fit_moment.copy(), rho), Matrix()).pair(rank)
+                : WhitenedCurve(kept, fit_moment, shrunk_outputs(rho)).pair(rank);
   }
 
   Candidate made(Chain chain, double shrinkage) const {
@@ -139,7 +154,7 @@ Candidate best_pair(Judge& judge) {
     Pair pair;
   };
   std::vector<Tried> tried(search.shrinkage.size());
-  each_alone(std::ssize(tried), [&](std::int64_t i) {
+  each_alone(std::ssize(tried), weight.rows * weight.columns, [&](std::int64_t i) {
     check_stop();
     Tried& one = tried[static_cast<std::size_t>(i)];
     one.rho = search.shrinkage[static_cast<std::size_t>(i)];
@@ -162,9 +177,9 @@ void try_order3(Judge& judge, double rho) {
     Order3Problem::Fit fit;
     double loss = 0;
   };
-  const Order3Problem problem(judge.weight, shrunk(judge.fit_moment, rho), judge.shrunk_outputs(rho));
   const std::vector<Order3> all = shapes(judge.weight.rows, judge.weight.columns, judge.search);
   if (all.empty()) return;
+  const Order3Problem problem(judge.weight, shrunk(judge.fit_moment.copy(), rho), judge.shrunk_outputs(rho));
   std::vector<Tried> tried(all.size());
   const auto by_loss = [](const Tried& a, const Tried& b) { return a.loss < b.loss; };
   const auto look = [&](Tried& one) { one.loss = judge.held_loss(problem.left(one.fit), one.fit.last); };
@@ -211,7 +226,7 @@ std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t b
   return rounded_down(low, multiple);
 }
 
-Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment,
+Candidate best_candidate(const KeptMatrix& weight, const KeptMatrix& fit_moment, const KeptMatrix& held_moment,
                          const Search& search, const WhitenedCurve* curve) {
   Judge judge(weight, fit_moment, held_moment, search, curve);
   const Candidate pair = best_pair(judge);

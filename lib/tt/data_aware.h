@@ -9,21 +9,23 @@
 #include <vector>
 
 #include "lib/tt/chain.h"
+#include "lib/tt/kept_matrix.h"
 
 namespace comera::tt {
 
 // (1 - rho) S + rho diag(S) + damping mean(diag S) I.
 Matrix shrunk(Matrix moment, double rho, double damping = 0);
 
-double output_norm(const Matrix& weight, const Matrix& moment);                         // tr(Wᵀ S W), at least 0
-double output_loss(const Matrix& weight, const Matrix& fitted, const Matrix& moment);   // tr((W - Ŵ)ᵀ S (W - Ŵ))
-double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& moment);  // sqrt(loss / norm)
+double output_norm(const Matrix& weight, const KeptMatrix& moment);                       // tr(Wᵀ S W), at least 0
+double output_loss(const Matrix& weight, Matrix fitted, const KeptMatrix& moment);        // tr((W - Ŵ)ᵀ S (W - Ŵ))
+double output_error(const Matrix& weight, Matrix fitted, const KeptMatrix& moment);       // sqrt(loss / norm)
+double output_share(const Matrix& weight, const Matrix& lost, const KeptMatrix& moment);  // output_error of W - lost
 
 // Sums over tokens with inputs X̂ from a compressed prefix in place of X, and target outputs Y = X W + R - R̂. The
 // layer adds its output to a residual stream that has become R̂ in place of R.
 struct Followed {
-  const Matrix& moment;    // X̂ᵀ X̂ = Ŝ [in x in]
-  const Matrix& products;  // X̂ᵀ Y [in x out]
+  KeptMatrix moment;    // X̂ᵀ X̂ = Ŝ [in x in]
+  KeptMatrix products;  // X̂ᵀ Y [in x out]
 };
 
 double followed_loss(const Matrix& fitted, const Followed& inputs);  // ||Y - X̂ V||² - ||Y||²
@@ -38,8 +40,9 @@ Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& he
 // Ŵ_r = W U_r U_rᵀ, loss(r) = the sum of the eigenvalues beyond r (Eckart and Young in the norm of S).
 class WhitenedCurve {
  public:
-  WhitenedCurve(const Matrix& weight, const Matrix& moment);
-  WhitenedCurve(const Matrix& weight, const Matrix& moment, Matrix outputs);  // `outputs`: S W, if already known
+  WhitenedCurve(KeptMatrix weight, const KeptMatrix& moment);
+  // `outputs`: S W, if already known; only used if there are no more outputs than inputs.
+  WhitenedCurve(KeptMatrix weight, const KeptMatrix& moment, Matrix outputs);
 
   std::int64_t largest_rank() const { return static_cast<std::int64_t>(losses_.size()) - 1; }  // min(in, out)
   const std::vector<double>& losses() const { return losses_; }  // r = 0 .. min(in, out), never rising
@@ -48,10 +51,14 @@ class WhitenedCurve {
 
  private:
   // rows of basis_: the output directions, or their images under the weight if there are more outputs than inputs
-  Matrix weight_, basis_, outputs_;
+  KeptMatrix weight_;
+  Matrix basis_, outputs_;
   bool narrow_ = true;  // no more outputs than inputs
   std::vector<double> losses_;
 };
+
+// losses() of a WhitenedCurve with these arguments, in less time if the weight has more than 2,048 inputs and outputs.
+std::vector<double> whitened_losses(const KeptMatrix& weight, const KeptMatrix& moment, Matrix outputs);
 
 // Inputs ordered by S_ii ||W_i||², the largest first (ties by index).
 std::vector<std::int32_t> order_by_energy(const Matrix& weight, const Matrix& moment);
@@ -113,7 +120,7 @@ struct Candidate {
 
 // The better of the whitened SVD and the order-3 forms by held-out error, within the budget. `curve`: of the weight and
 // the fitted moment, if already known. InputError if not even rank 1 fits.
-Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment,
+Candidate best_candidate(const KeptMatrix& weight, const KeptMatrix& fit_moment, const KeptMatrix& held_moment,
                          const Search& search, const WhitenedCurve* curve = nullptr);
 
 }  // namespace comera::tt

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "kernels/host/cpu_backend.h"
@@ -205,6 +206,15 @@ Matrix difference(const Matrix& a, const Matrix& b) {
   return c;
 }
 
+void subtract_from(const Matrix& a, Matrix& b) {
+  COMERA_CHECK(a.rows == b.rows && a.columns == b.columns);
+  for_each_strip(std::ssize(b.values), [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = first; i < first + count; ++i)
+      b.values[static_cast<std::size_t>(i)] =
+          a.values[static_cast<std::size_t>(i)] - b.values[static_cast<std::size_t>(i)];
+  });
+}
+
 template <class T>
 MatrixOf<T> regrouped(const MatrixOf<T>& a, std::int64_t x, std::int64_t y, std::int64_t u, std::int64_t v) {
   MatrixOf<T> b(x * u, y * v);
@@ -334,23 +344,108 @@ void multiply_nt_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, f
   product(plain(a), turned(b), a.columns, c, alpha, beta);
 }
 
+namespace {
+
+// The sum of of_row(i) over all rows, which the pool finds 64 at a time. The order of the sum is that of the rows.
+template <class F>
+double sum_over_rows(std::int64_t count, F&& of_row) {
+  std::vector<double> rows(static_cast<std::size_t>(count));
+  for_each_tile((count + 63) / 64, [&](std::int64_t strip) {
+    for (std::int64_t i = 64 * strip; i < std::min(64 * strip + 64, count); ++i)
+      rows[static_cast<std::size_t>(i)] = of_row(i);
+  });
+  return std::accumulate(rows.begin(), rows.end(), 0.0);
+}
+
+}  // namespace
+
 double dot(const Matrix& a, const Matrix& b) {
   COMERA_CHECK(a.rows == b.rows && a.columns == b.columns);
+  return sum_over_rows(a.rows, [&](std::int64_t i) { return cblas_ddot(narrow(a.columns), a.row(i), 1, b.row(i), 1); });
+}
+
+double dot_of_product(const Matrix& a, const Matrix& b, const Matrix& c) {
+  COMERA_CHECK(a.rows == b.rows && a.columns == c.columns && b.columns == c.rows);
+  constexpr std::int64_t numbers = 1 << 23;  // of the rows at a time
+  const Tiles tiles(a.rows, a.columns);      // those of the whole product, so that its numbers are the same
   std::vector<double> rows(static_cast<std::size_t>(a.rows));
-  const auto of_row = [&](std::int64_t i) {
-    rows[static_cast<std::size_t>(i)] = cblas_ddot(narrow(a.columns), a.row(i), 1, b.row(i), 1);
-  };
-  const std::int64_t strips = (a.rows + 63) / 64;
-  for_each_tile(strips, [&](std::int64_t strip) {
-    for (std::int64_t i = 64 * strip; i < std::min(64 * strip + 64, a.rows); ++i) of_row(i);
-  });
+  for (std::int64_t first = 0, end = 0; first < tiles.down; first = end) {
+    const std::int64_t begin = part(a.rows, tiles.down, first).begin;
+    const auto after = [&](std::int64_t tile) { return a.rows * (tile + 1) / tiles.down; };
+    for (end = first + 1; end < tiles.down && (after(end) - begin) * a.columns <= numbers;) ++end;
+    Matrix strip(after(end - 1) - begin, a.columns);
+    for_each_tile((end - first) * tiles.across, [&](std::int64_t index) {
+      const Range down = part(a.rows, tiles.down, first + index / tiles.across);
+      const Range across = part(a.columns, tiles.across, index % tiles.across);
+      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, narrow(down.size), narrow(across.size), narrow(b.columns),
+                  1, b.row(down.begin), narrow(b.columns), c.row(0) + across.begin, narrow(c.columns), 0,
+                  strip.row(down.begin - begin) + across.begin, narrow(strip.columns));
+    });
+    for_each_tile((strip.rows + 63) / 64, [&](std::int64_t part) {
+      for (std::int64_t i = 64 * part; i < std::min(64 * part + 64, strip.rows); ++i)
+        rows[static_cast<std::size_t>(begin + i)] = cblas_ddot(narrow(a.columns), a.row(begin + i), 1, strip.row(i), 1);
+    });
+  }
   return std::accumulate(rows.begin(), rows.end(), 0.0);
 }
 
 double squared_norm(const Matrix& a) { return dot(a, a); }
 
+double squared_distance(const Matrix& a, const Matrix& b) {
+  COMERA_CHECK(a.rows == b.rows && a.columns == b.columns);
+  return sum_over_rows(a.rows, [&](std::int64_t i) {
+    thread_local std::vector<double> lost;
+    lost.resize(static_cast<std::size_t>(a.columns));
+    std::transform(a.row(i), a.row(i) + a.columns, b.row(i), lost.begin(), std::minus<>());
+    return cblas_ddot(narrow(a.columns), lost.data(), 1, lost.data(), 1);
+  });
+}
+
 void solve_lower(const Matrix& l, Matrix& b) { solve_triangle(l, CblasNoTrans, b); }
 void solve_lower_transposed(const Matrix& l, Matrix& b) { solve_triangle(l, CblasTrans, b); }
+
+namespace {
+
+// The diagonal block of `size` rows from `first` on <- its inverse. With halves A, B below it and C: the inverse has
+// A⁻¹, -C⁻¹ B A⁻¹ and C⁻¹ in their places.
+void invert_block(Matrix& l, std::int64_t first, std::int64_t size) {
+  const auto at = [&](std::int64_t row, std::int64_t column) { return l.row(row) + column; };
+  const int stride = narrow(l.columns);
+  if (size <= tile_side) {
+    Matrix inverse = identity(size);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, narrow(size), narrow(size), 1,
+                at(first, first), stride, inverse.row(0), narrow(size));
+    for (std::int64_t i = 0; i < size; ++i) std::copy_n(inverse.row(i), i + 1, at(first + i, first));
+    return;
+  }
+  const std::int64_t upper = size / 2, lower = size - upper, middle = first + upper;
+  const std::int64_t across = (upper + tile_side - 1) / tile_side, down = (lower + tile_side - 1) / tile_side;
+  for_each_tile(across, [&](std::int64_t strip) {
+    const Range columns = part(upper, across, strip);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, narrow(lower), narrow(columns.size),
+                -1, at(middle, middle), stride, at(middle, first + columns.begin), stride);
+  });
+  for_each_tile(down, [&](std::int64_t strip) {
+    const Range rows = part(lower, down, strip);
+    cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, narrow(rows.size), narrow(upper), 1,
+                at(first, first), stride, at(middle + rows.begin, first), stride);
+  });
+  invert_block(l, first, upper);
+  invert_block(l, middle, lower);
+}
+
+}  // namespace
+
+Matrix inverse_lower(Matrix l) {
+  COMERA_CHECK(l.rows == l.columns);
+  if (l.rows > 2048) {
+    invert_block(l, 0, l.rows);
+    return l;
+  }
+  Matrix inverse = identity(l.rows);
+  solve_lower(l, inverse);
+  return inverse;
+}
 
 double trace(const Matrix& a) {
   double sum = 0;

@@ -50,17 +50,21 @@ Matrix first_columns(const Matrix& a, std::int64_t count);
 template <class T>
 MatrixOf<T> regrouped(const MatrixOf<T>& a, std::int64_t x, std::int64_t y, std::int64_t u, std::int64_t v);
 Matrix difference(const Matrix& a, const Matrix& b);
-void add(Matrix& a, const Matrix& b);  // a <- a + b
+void subtract_from(const Matrix& a, Matrix& b);  // b <- a - b
+void add(Matrix& a, const Matrix& b);            // a <- a + b
 
 Matrix multiply(const Matrix& a, const Matrix& b);  // a b
 // a b with every element summed in double in one order, so that the result is independent of the BLAS.
 FloatMatrix multiply(const FloatMatrix& a, const FloatMatrix& b);
-Matrix multiply_tn(const Matrix& a, const Matrix& b);  // aᵀ b
-Matrix multiply_nt(const Matrix& a, const Matrix& b);  // a bᵀ
-Matrix gram(const Matrix& a);                          // aᵀ a, exactly symmetric
-Matrix gram_of_rows(const Matrix& a);                  // a aᵀ, exactly symmetric
-double squared_norm(const Matrix& a);                  // Frobenius
-double dot(const Matrix& a, const Matrix& b);          // sum of a_ij b_ij
+Matrix multiply_tn(const Matrix& a, const Matrix& b);       // aᵀ b
+Matrix multiply_nt(const Matrix& a, const Matrix& b);       // a bᵀ
+Matrix gram(const Matrix& a);                               // aᵀ a, exactly symmetric
+Matrix gram_of_rows(const Matrix& a);                       // a aᵀ, exactly symmetric
+double squared_norm(const Matrix& a);                       // Frobenius
+double squared_distance(const Matrix& a, const Matrix& b);  // squared_norm(difference(a, b))
+double dot(const Matrix& a, const Matrix& b);               // sum of a_ij b_ij
+// dot(a, multiply(b, c)), a few rows of the product at a time.
+double dot_of_product(const Matrix& a, const Matrix& b, const Matrix& c);
 double trace(const Matrix& a);
 void symmetrize(Matrix& a);  // (a + aᵀ) / 2
 
@@ -120,6 +124,8 @@ void solve_lower_transposed(const Matrix& l, Matrix& b);  // b <- l⁻ᵀ b
 // numerically definite. The identity itself if a is zero.
 Matrix damped_cholesky(Matrix a);
 void solve_positive(Matrix a, Matrix& b);  // b <- a⁻¹ b by damped_cholesky
+// The inverse of a lower triangle. Of more than 2,048 rows it takes no second matrix.
+Matrix inverse_lower(Matrix l);
 // b <- a⁻¹ b for a square a by LU with partial pivoting. False if a is singular.
 bool solve_general(const Matrix& a, Matrix& b);
 

@@ -116,6 +116,14 @@ void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f) 
     if (failure) std::rethrow_exception(failure);
 }
 
+void each_alone(std::int64_t count, std::int64_t numbers, const std::function<void(std::int64_t)>& f) {
+  constexpr std::int64_t large = std::int64_t{1} << 24;
+  if (numbers > large)
+    for (std::int64_t i = 0; i < count; ++i) each_apart(1, [&](std::int64_t) { f(i); });
+  else
+    each_alone(count, f);
+}
+
 void each_apart(std::int64_t count, const std::function<void(std::int64_t)>& f) {
   if (!current_pool || count <= 1) {
     const kernels::FlushSubnormals flush;  // as on the threads of a pool

@@ -28,6 +28,9 @@ class UsePool {
 // Calls f(i) for i < count, each on one thread of the pool. Large products inside f run on that thread only. For work
 // with many small steps.
 void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f);
+// The same for calls that each hold this many numbers. Large ones run one after the other, with the products of each on
+// all threads.
+void each_alone(std::int64_t count, std::int64_t numbers, const std::function<void(std::int64_t)>& f);
 
 // Calls f(i) for i < count, the first ones first, each on one thread of the pool. A thread that finds no call left
 // takes tiles of the products and calls of each_alone() inside the other calls. For long work in several steps.

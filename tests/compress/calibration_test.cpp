@@ -10,6 +10,7 @@
 #include "lib/compress/check/verify.h"
 #include "lib/compress/tensorize.h"
 #include "lib/core/error.h"
+#include "lib/quant/corrected.h"
 #include "lib/tt/data_aware.h"
 #include "tests/compress/small_models.h"
 #include "tests/core/temporary_folder.h"
@@ -50,9 +51,9 @@ TEST_CASE("calibration: moments match the inputs, and a replaced weight changes 
   double key_trace = 0, last_trace = 0;
   moments->visit({.follows = true}, [&](const MomentGroup& group) {
     seen.insert(seen.end(), group.layers.begin(), group.layers.end());
-    CHECK(group.fit.moment(0, 1) == group.fit.moment(1, 0));
-    if (seen.size() == 3) key_trace = tt::trace(group.fit.moment);
-    if (group.layers.front() == "bert.encoder.layer.1.output.dense") last_trace = tt::trace(group.fit.moment);
+    CHECK((*group.fit.moment.get())(0, 1) == (*group.fit.moment.get())(1, 0));
+    if (seen.size() == 3) key_trace = tt::trace(*group.fit.moment.get());
+    if (group.layers.front() == "bert.encoder.layer.1.output.dense") last_trace = tt::trace(*group.fit.moment.get());
   });
   CHECK(std::vector<std::string>(seen.begin(), seen.begin() + 4) ==
         std::vector<std::string>{"bert.encoder.layer.0.attention.self.query", "bert.encoder.layer.0.attention.self.key",
@@ -65,12 +66,12 @@ TEST_CASE("calibration: moments match the inputs, and a replaced weight changes 
   moments->replace("bert.encoder.layer.0.attention.self.value", tt::Matrix(hidden, hidden));
   double again = 0;
   moments->visit({}, [&](const MomentGroup& group) {
-    if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(group.fit.moment);
+    if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(*group.fit.moment.get());
   });
   CHECK(again != last_trace);
   moments->restore();
   moments->visit({}, [&](const MomentGroup& group) {
-    if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(group.fit.moment);
+    if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(*group.fit.moment.get());
   });
   CHECK(again == Approx(last_trace).epsilon(1e-12));
 }
@@ -111,10 +112,11 @@ TEST_CASE("calibration: a weight replaced during a visit has the same effect as 
   using Sums = std::map<std::string, std::vector<double>>;
   const auto open = [&] { return calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24}); };
   const auto keep = [](const MomentGroup& group, Sums& sums) {
-    for (const tt::Matrix* matrix :
+    for (const tt::KeptMatrix* kept :
          {&group.fit.moment, &group.fit.products, &group.held.moment, &group.held.products}) {
       std::vector<double>& all = sums[group.layers.front()];
-      all.insert(all.end(), matrix->values.begin(), matrix->values.end());
+      const tt::Matrix matrix = kept->copy();
+      all.insert(all.end(), matrix.values.begin(), matrix.values.end());
     }
   };
   const auto value_of = [](int block) { return fmt::format("bert.encoder.layer.{}.attention.self.value", block); };
@@ -160,6 +162,49 @@ TEST_CASE("calibration: a weight replaced during a visit has the same effect as 
   CHECK(late[last] == fresh[last]);
 }
 
+TEST_CASE("calibration: moments in the scratch folder are those in memory, and their fits too") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  write_text(folder / "text.txt");
+  const std::string down = "bert.encoder.layer.1.output.dense";
+  const Candidate candidate{down, down + ".weight", false, false, io::StoredType::F32, {hidden, intermediate}};
+  const tt::Matrix weight = read_weight(io::ModelFolder(folder.path()), candidate);
+  struct Seen {
+    std::vector<tt::Matrix> sums;
+    std::vector<std::byte> corrected;
+    std::vector<std::vector<double>> pair;
+  };
+  const auto seen_with = [&](std::uint64_t in_memory) {
+    CalibrationSettings settings{folder.path(), {folder / "text.txt"}, "", 1000, 24};
+    settings.moments_in_memory = in_memory;
+    const auto moments = calibrate(machine(), settings);
+    moments->replace("bert.encoder.layer.0.attention.self.value", tt::Matrix(hidden, hidden));
+    Seen seen;
+    moments->visit({}, [&](const MomentGroup& group) {
+      if (group.layers.front() != down) return;
+      for (const MomentGroup::Sums* sums : {&group.fit, &group.held, &group.judged})
+        for (const tt::KeptMatrix* kept : {&sums->moment, &sums->products}) seen.sums.push_back(kept->copy());
+      const tt::Matrix target = target_of(weight, group);
+      const quant::Corrected corrected =
+          quant::fit_corrected(target, {group.fit.moment, group.held.moment}, quant::Grid::q3_0, 4, [](tt::Pair&) {});
+      seen.corrected = corrected.base.bytes;
+      tt::Search search;
+      search.bytes = hidden * intermediate;
+      search.shrinkage = {0, 0.1};
+      seen.pair = tt::best_candidate(target, group.fit.moment, group.held.moment, search).chain.cores;
+    });
+    return seen;
+  };
+  const Seen memory = seen_with(std::uint64_t{1} << 30), stored = seen_with(0);
+  REQUIRE(memory.sums.size() == 6);
+  REQUIRE(stored.sums.size() == 6);
+  CHECK(!memory.sums[0].values.empty());
+  CHECK(!memory.sums[1].values.empty());
+  for (std::size_t i = 0; i < memory.sums.size(); ++i) CHECK(memory.sums[i].values == stored.sums[i].values);
+  CHECK(memory.corrected == stored.corrected);
+  CHECK(memory.pair == stored.pair);
+}
+
 TEST_CASE("calibration: a group measured alone has the same moments as among all groups") {
   const TemporaryFolder folder;
   write_model(folder.path());
@@ -173,10 +218,12 @@ TEST_CASE("calibration: a group measured alone has the same moments as among all
         moments->replace(value, tt::Matrix(hidden, hidden));
         std::map<std::string, std::vector<double>> sums;
         moments->visit({.follows = follows, .wants = wants}, [&](const MomentGroup& group) {
-          for (const tt::Matrix* matrix :
+          for (const tt::KeptMatrix* kept :
                {&group.fit.moment, &group.fit.products, &group.held.moment, &group.held.products})
-            for (const std::string& layer : group.layers)
-              sums[layer].insert(sums[layer].end(), matrix->values.begin(), matrix->values.end());
+            for (const std::string& layer : group.layers) {
+              const tt::Matrix matrix = kept->copy();
+              sums[layer].insert(sums[layer].end(), matrix.values.begin(), matrix.values.end());
+            }
         });
         return sums;
       };
@@ -204,7 +251,7 @@ TEST_CASE("calibration: factors have the effect of their product on later inputs
     replace(*moments);
     tt::Matrix last;
     moments->visit({.follows = true}, [&](const MomentGroup& group) {
-      if (group.layers.front() == "bert.encoder.layer.2.output.dense") last = group.fit.moment;
+      if (group.layers.front() == "bert.encoder.layer.2.output.dense") last = group.fit.moment.copy();
     });
     return last;
   };
@@ -236,8 +283,8 @@ TEST_CASE("calibration: a visit with a part of the text does not affect the next
   const auto traces = [&](std::int64_t tokens) {
     std::vector<double> all;
     moments->visit({.follows = true, .tokens = tokens}, [&](const MomentGroup& group) {
-      all.push_back(tt::trace(group.fit.moment));
-      all.push_back(tt::trace(group.held.moment));
+      all.push_back(tt::trace(*group.fit.moment.get()));
+      all.push_back(tt::trace(*group.held.moment.get()));
     });
     return all;
   };
@@ -346,8 +393,8 @@ TEST_CASE("tensorize: calibration reduces output errors at no more bytes, and th
                          fitted = tt::expand(tt::to_double(io::read_chain(made, chain, {})));
         double loss = 0;
         const tt::Matrix error = tt::difference(weight, fitted);
-        loss = tt::dot(error, tt::multiply(group.held.moment, error)) /
-               tt::dot(weight, tt::multiply(group.held.moment, weight));
+        loss = tt::dot(error, tt::multiply(*group.held.moment.get(), error)) /
+               tt::dot(weight, tt::multiply(*group.held.moment.get(), weight));
         (which[0] == 'p' ? plain : calibrated) += loss;
       }
     }

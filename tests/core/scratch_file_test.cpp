@@ -39,6 +39,15 @@ TEST_CASE("scratch file: written data is read back, and the file has no name") {
   }
 }
 
+TEST_CASE("scratch file: a released place is used for data of its size") {
+  ScratchFile file("");
+  const std::uint64_t a = file.reserve(100), b = file.reserve(200);
+  file.release(a, 100);
+  CHECK(file.reserve(50) == b + 200);
+  CHECK(file.reserve(100) == a);
+  CHECK(file.reserve(100) == b + 250);
+}
+
 TEST_CASE("scratch file: a folder without write access is an error") {
   CHECK_THROWS_AS(ScratchFile("/proc"), InputError);
 }

@@ -9,6 +9,7 @@
 #include "lib/compress/calibration/block_flows.h"
 #include "lib/compress/calibration/calibration_text.h"
 #include "lib/compress/calibration/collector.h"
+#include "lib/compress/calibration/part_sums.h"
 #include "lib/compress/calibration/probe.h"
 #include "lib/compress/calibration/streamed_weights.h"
 #include "lib/compress/calibration/targets.h"
@@ -33,8 +34,6 @@ using tt::Matrix;
 using Version = StreamedWeights::Version;
 using Each = std::function<void(std::span<const MomentGroup> groups)>;
 
-// Bytes of moments per chunk of layers, unless one layer needs more.
-constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;
 // Bytes of weights that stay in memory even if all matrices are smaller.
 constexpr std::size_t small_weights = std::size_t{1} << 28;
 // Tokens on which the effect of a layer is measured.
@@ -141,7 +140,9 @@ class Calibration final : public InputMoments {
   std::optional<double> effect(const std::string& layer, const Matrix& weight) override {
     layers::Parameter* parameter = find(layer);
     if (!parameter || !fits(*parameter, weight)) return std::nullopt;
-    return probe_->effect(*parameter, weight.values, block_of(*parameter).value_or(0));
+    const std::optional<double> change = probe_->effect(*parameter, weight.values, block_of(*parameter).value_or(0));
+    weights_.forget_beyond(small_weights);
+    return change;
   }
 
   void restore() override {
@@ -249,30 +250,29 @@ class Calibration final : public InputMoments {
     const bool moved = needs_targets(groups, size);
     std::vector<MomentGroup> moments;
     for (const Group& group : groups) moments.push_back({group.layers, {}, {}, {}, size});
+    const bool too_large = moment_bytes(groups) > settings_.moments_in_memory;
+    PartSums all(moments, too_large ? &scratch_ : nullptr);
     Collector now(groups, Collector::Reads::inputs, follows || next == block ? before(block) : block, current(size),
                   scratch_);
     Collector::Seen dense;
     std::optional<TaskProgress> task(std::in_place, fmt::format("inputs of block {}", block + 1), std::ssize(used_));
     for (const std::size_t b : used_) {
       run(Version::replaced, size, current(size), b, now);
+      std::vector<PartSums::Sums>& sums = all.of(batches_[b].part);
       for (std::size_t g = 0; g < groups.size(); ++g) {
         const Collector::Seen& seen = now.seen[g];
         if (!seen.has_x) continue;
-        MomentGroup::Sums& sums = moments[g].part(batches_[b].part);
-        tt::add_upper_gram(sums.moment, seen.x);
+        tt::add_upper_gram(sums[g].moment, seen.x);
         const std::string& last = groups[g].layers.back();
         if (moved && seen.has_residual && targets_.give(last, b, dense))
-          tt::add_product_tn(sums.products, seen.x, wanted(dense, bias_of(last), seen.residual));
+          tt::add_product_tn(sums[g].products, seen.x, wanted(dense, bias_of(last), seen.residual));
       }
       task->advance();
     }
     task.reset();
     now.close();
-    for (MomentGroup& group : moments)
-      for (MomentGroup::Sums* sums : {&group.fit, &group.held, &group.judged}) tt::mirror_upper(sums->moment);
-    std::erase_if(moments, [](const MomentGroup& group) {
-      return group.fit.moment.values.empty() || tt::trace(group.fit.moment) <= 0;
-    });
+    all.close();
+    weights_.forget_beyond(small_weights);
     each(moments);
   }
 
@@ -362,16 +362,20 @@ class Calibration final : public InputMoments {
           info_.tokens, widest, tokens_per_input * widest);
   }
 
-  // The number of groups to measure at once: all groups of a block if memory allows.
-  static std::size_t chunk_of(std::span<const Group> groups) {
-    std::size_t count = 0;
+  // Of the sums of three parts of the text, and what fits need of the same size.
+  static std::uint64_t moment_bytes(std::span<const Group> groups) {
     std::uint64_t bytes = 0;
-    for (const Group& group : groups) {
-      if (group.block != groups.front().block) break;
+    for (const Group& group : groups)
       bytes += 7 * sizeof(double) * static_cast<std::uint64_t>(group.width) * static_cast<std::uint64_t>(group.width);
-      if (count > 0 && bytes > largest_chunk) break;
+    return bytes;
+  }
+
+  // The number of groups to measure at once: all groups of a block if memory allows.
+  std::size_t chunk_of(std::span<const Group> groups) const {
+    std::size_t count = 1;
+    while (count < groups.size() && groups[count].block == groups.front().block &&
+           moment_bytes(groups.first(count + 1)) <= settings_.moments_in_memory)
       ++count;
-    }
     return count;
   }
 

@@ -1,6 +1,7 @@
 // Runs calibration text through the model and computes the second moments of its layers' inputs.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,11 +25,14 @@ struct CalibrationSettings {
   // Folder for temporary data that is too large for memory; "": the folder of temporary files.
   std::string scratch = {};
   std::string adapter = {};  // a PEFT LoRA folder that is merged into the model; "": none
+  // Bytes of moments of layers that are measured together. More than one layer's are measured apart, and those of a
+  // single layer are stored in the scratch folder.
+  std::uint64_t moments_in_memory = std::uint64_t{1} << 30;
 };
 
 // Reads weights when they are used, and stores block outputs in a file. Memory holds the largest matrix, the
 // activations of one batch, and at one size the moments of one layer (of all layers of a block if they need at most
-// 1 GiB).
+// `moments_in_memory`). Of a layer whose moments need more, memory holds one moment at a time.
 // InputError: a model, text or tokenizer that cannot be used. Logs a warning if an input has more dimensions than a
 // tenth of the fitted tokens.
 std::unique_ptr<InputMoments> calibrate(const plan::Machine& machine, const CalibrationSettings& settings);

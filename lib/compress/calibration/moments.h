@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/tt/chain.h"
+#include "lib/tt/kept_matrix.h"
 
 namespace comera::compress {
 
@@ -42,8 +43,8 @@ struct MomentsInfo {
 // stream r is y = x₀ W + r₀ - r, with x₀ and r₀ of the dense model.
 struct MomentGroup {
   struct Sums {
-    tt::Matrix moment;    // sum of xᵀ x over tokens, [in x in]
-    tt::Matrix products;  // sum of xᵀ y, [in x out]
+    tt::KeptMatrix moment;    // sum of xᵀ x over tokens, [in x in]
+    tt::KeptMatrix products;  // sum of xᵀ y, [in x out]
   };
 
   std::vector<std::string> layers;  // without ".weight"
@@ -52,7 +53,7 @@ struct MomentGroup {
 
   Sums& part(TextPart part) { return part == TextPart::fitted ? fit : part == TextPart::choosing ? held : judged; }
 
-  bool moved() const { return !fit.products.values.empty() && !held.products.values.empty(); }
+  bool moved() const { return !fit.products.empty() && !held.products.empty(); }
 };
 
 // The part of a model that is measured. Weights are replaced block by block, and the inputs of the first block depend

@@ -100,8 +100,10 @@ std::span<float> StreamedWeights::numbers(const layers::Parameter& parameter, st
   return recent_.front().numbers;
 }
 
-void StreamedWeights::make_room(std::size_t bytes) {
-  while (!recent_.empty() && held_ + bytes > most_) drop(std::prev(recent_.end()));
+void StreamedWeights::make_room(std::size_t bytes) { forget_beyond(most_ > bytes ? most_ - bytes : 0); }
+
+void StreamedWeights::forget_beyond(std::size_t bytes) {
+  while (!recent_.empty() && held_ > bytes) drop(std::prev(recent_.end()));
 }
 
 void StreamedWeights::drop(std::list<Held>::iterator held) {

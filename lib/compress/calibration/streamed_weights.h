@@ -76,6 +76,9 @@ class StreamedWeights final : public layers::ParameterSource {
   void try_out(const layers::Parameter& parameter, std::span<const double> numbers);
   void end_trial() { trial_.reset(); }
 
+  // Drops the numbers that were used least recently, until these bytes hold the others.
+  void forget_beyond(std::size_t bytes);
+
   std::size_t most_bytes() const { return most_; }
   std::size_t held_bytes() const { return held_; }
 

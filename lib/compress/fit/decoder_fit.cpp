@@ -4,12 +4,14 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "lib/tt/data_aware.h"
 
 namespace comera::compress {
 namespace {
 
+using tt::KeptMatrix;
 using tt::Matrix;
 
 constexpr std::int64_t rows_at_once = 1024;
@@ -46,21 +48,29 @@ quant::Quantised fit_decoder(const Matrix& table, const quant::LinearFit& inputs
   return all;
 }
 
-double output_norm(const Candidate& candidate, const Matrix& weight, const Matrix& moment) {
+double output_norm(const Candidate& candidate, const Matrix& weight, const KeptMatrix& moment) {
   if (!candidate.decodes) return tt::output_norm(weight, moment);
   return sum_of(weight, [&](std::int64_t p) { return tt::output_norm(part_of(weight, p), moment); });
 }
 
-double output_loss(const Candidate& candidate, const Matrix& weight, const Matrix& fitted, const Matrix& moment) {
-  if (!candidate.decodes) return tt::output_loss(weight, fitted, moment);
+double output_loss(const Candidate& candidate, const Matrix& weight, Matrix fitted, const KeptMatrix& moment) {
+  if (!candidate.decodes) return tt::output_loss(weight, std::move(fitted), moment);
   return sum_of(weight,
                 [&](std::int64_t p) { return tt::output_loss(part_of(weight, p), part_of(fitted, p), moment); });
 }
 
-double output_error(const Candidate& candidate, const Matrix& weight, const Matrix& fitted, const Matrix& moment) {
-  if (!candidate.decodes) return tt::output_error(weight, fitted, moment);
+double output_error(const Candidate& candidate, const Matrix& weight, Matrix fitted, const KeptMatrix& moment) {
+  if (!candidate.decodes) return tt::output_error(weight, std::move(fitted), moment);
   const double norm = output_norm(candidate, weight, moment);
-  return norm > 0 ? std::sqrt(std::max(output_loss(candidate, weight, fitted, moment), 0.0) / norm) : 0;
+  return norm > 0 ? std::sqrt(std::max(output_loss(candidate, weight, std::move(fitted), moment), 0.0) / norm) : 0;
+}
+
+double decoder_loss(const Matrix& table, const quant::Quantised& fitted, const KeptMatrix& moment) {
+  return sum_of(table, [&](std::int64_t p) {
+    const Matrix part = part_of(table, p);
+    const quant::Quantised lines = quant::lines_of(fitted, p * rows_at_once, part.columns);
+    return tt::output_loss(part, tt::transposed(quant::expand_table(lines)), moment);
+  });
 }
 
 }  // namespace comera::compress

@@ -12,10 +12,12 @@ quant::Quantised fit_decoder(const tt::Matrix& table, const quant::LinearFit& in
 
 // tt::output_norm(), tt::output_loss() and tt::output_error() of a weight as its candidate is stored: [in x out], or
 // the table of a decoder of words.
-double output_norm(const Candidate& candidate, const tt::Matrix& weight, const tt::Matrix& moment);
-double output_loss(const Candidate& candidate, const tt::Matrix& weight, const tt::Matrix& fitted,
-                   const tt::Matrix& moment);
-double output_error(const Candidate& candidate, const tt::Matrix& weight, const tt::Matrix& fitted,
-                    const tt::Matrix& moment);
+double output_norm(const Candidate& candidate, const tt::Matrix& weight, const tt::KeptMatrix& moment);
+double output_loss(const Candidate& candidate, const tt::Matrix& weight, tt::Matrix fitted,
+                   const tt::KeptMatrix& moment);
+double output_error(const Candidate& candidate, const tt::Matrix& weight, tt::Matrix fitted,
+                    const tt::KeptMatrix& moment);
+// output_loss() of a decoder of words on a grid.
+double decoder_loss(const tt::Matrix& table, const quant::Quantised& fitted, const tt::KeptMatrix& moment);
 
 }  // namespace comera::compress

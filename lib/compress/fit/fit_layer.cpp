@@ -1,6 +1,7 @@
 #include "lib/compress/fit/fit_layer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/compress/fit/grid_fit.h"
 #include "lib/core/error.h"
@@ -73,7 +74,7 @@ LayerOutcome fit_grid(const tt::Matrix& weight, const Evidence& evidence, const 
                       const Candidate& candidate, TensorBytes& stored) {
   const bool moved = evidence.inputs && evidence.inputs->moved();
   const tt::Matrix target = moved ? target_of(weight, *evidence.inputs) : tt::Matrix();
-  const GridFit fit = fit_on_grid(candidate, moved ? target : weight, evidence, plan);
+  GridFit fit = fit_on_grid(candidate, moved ? target : weight, evidence, plan);
   LayerOutcome outcome = dense_outcome(candidate, "");
   outcome.chain = describe(fit.correction, candidate);
   outcome.chain->base = plan.grid;
@@ -82,11 +83,11 @@ LayerOutcome fit_grid(const tt::Matrix& weight, const Evidence& evidence, const 
   outcome.form = io::form_name(*outcome.chain);
   outcome.parameters = candidate.elements() + tt::stored_numbers(fit.correction);
   outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
-  Evidence measured = evidence;
-  if (candidate.also_decodes) measured.inputs = nullptr;  // the certificate of a word table is that of its rows
-  measure_fit(candidate, weight, moved ? target : weight, fit.fitted, measured, outcome);
   stored = stored_bytes_of(fit.correction, core_type(*outcome.chain, candidate.type), {});
   stored.insert(stored.begin(), fit.base.bytes);
+  Evidence measured = evidence;
+  if (candidate.also_decodes) measured.inputs = nullptr;  // the certificate of a word table is that of its rows
+  measure_fit(candidate, weight, moved ? target : weight, std::move(fit), measured, outcome);
   outcome.chain_hash = hash_of(stored);
   return outcome;
 }

@@ -1,6 +1,9 @@
 #include "lib/compress/fit/grid_fit.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
 
 #include "lib/compress/fit/decoder_fit.h"
 #include "lib/tt/data_aware.h"
@@ -12,24 +15,47 @@ using tt::Matrix;
 
 constexpr std::int64_t correction_ranks[] = {8, 16, 32, 48, 64, 96, 128};
 
-// Sum of the squared errors of a weight: of its outputs, or of its rows by their look-ups, or of its numbers. `fitted`:
-// null for zeros.
-double loss_of(const Candidate& candidate, const Matrix& weight, const Matrix* fitted, const Evidence& evidence) {
-  if (evidence.inputs) {
-    const Matrix& moment = evidence.inputs->fit.moment;
-    return fitted ? output_loss(candidate, weight, *fitted, moment) : output_norm(candidate, weight, moment);
-  }
+// Row r of a fitted weight, valid until the next call. Tables are large, so that they are expanded row by row.
+using FittedRow = std::function<const double*(std::int64_t r)>;
+
+FittedRow rows_of(const Matrix& fitted) {
+  return [&](std::int64_t r) { return fitted.row(r); };
+}
+
+FittedRow rows_of(const quant::Quantised& table) {
+  return [&table, row = Matrix()](std::int64_t r) mutable {
+    row = quant::expand_table(quant::lines_of(table, r, 1));
+    return std::as_const(row).row(0);
+  };
+}
+
+// Sum of the squared errors of the rows by their weights; empty: 1. `fitted`: null for zeros.
+double rows_lost(const Matrix& weight, const FittedRow& fitted, const std::vector<double>& weights) {
   double sum = 0;
   for (std::int64_t r = 0; r < weight.rows; ++r) {
+    const double* other = fitted ? fitted(r) : nullptr;
     double row = 0;
     for (std::int64_t c = 0; c < weight.columns; ++c) {
-      const double error = weight(r, c) - (fitted ? (*fitted)(r, c) : 0);
+      const double error = weight(r, c) - (other ? other[c] : 0);
       row += error * error;
     }
-    sum += (evidence.row_weights.empty() ? 1 : evidence.row_weights[static_cast<std::size_t>(r)]) * row;
+    sum += (weights.empty() ? 1 : weights[static_cast<std::size_t>(r)]) * row;
   }
   return sum;
 }
+
+// Sum of the squared errors of a table: of its logits, or of its rows by their look-ups.
+double table_loss(const Matrix& table, const quant::Quantised& base, const Evidence& evidence) {
+  return evidence.inputs ? decoder_loss(table, base, evidence.inputs->fit.moment)
+                         : rows_lost(table, rows_of(base), evidence.row_weights);
+}
+
+double norm_of(const Candidate& candidate, const Matrix& weight, const Evidence& evidence) {
+  return evidence.inputs ? output_norm(candidate, weight, evidence.inputs->fit.moment)
+                         : rows_lost(weight, nullptr, evidence.row_weights);
+}
+
+double root_of_ratio(double part, double whole) { return whole > 0 ? std::sqrt(std::max(part, 0.0) / whole) : 0; }
 
 quant::Quantised on_grid(const Candidate& candidate, const Matrix& weight,
                          const std::optional<quant::LinearFit>& inputs, quant::Grid grid) {
@@ -62,6 +88,24 @@ void round_factors(tt::Pair& factors) {
   factors = tt::factors(chain);
 }
 
+// The loss of a linear weight on a grid, and with the best correction of each rank.
+struct Losses {
+  double plain = 0;
+  std::vector<double> corrected = {};
+};
+
+Losses linear_losses(const Matrix& weight, Matrix fitted, const Evidence& evidence, bool corrected) {
+  if (!evidence.inputs) return {rows_lost(weight, rows_of(fitted), {})};
+  const tt::KeptMatrix& moment = evidence.inputs->fit.moment;
+  if (!corrected) return {tt::output_loss(weight, std::move(fitted), moment)};
+  tt::subtract_from(weight, fitted);
+  const bool wide = weight.columns > weight.rows;
+  const tt::KeptMatrix lost(std::move(fitted));
+  Matrix outputs = wide ? Matrix() : tt::multiply(*moment.get(), *lost.get());
+  const double plain = wide ? tt::output_norm(*lost.get(), moment) : std::max(0.0, tt::dot(*lost.get(), outputs));
+  return {plain, tt::whitened_losses(lost, moment, std::move(outputs))};
+}
+
 tt::Chain no_correction(const Candidate& candidate) {
   tt::Chain chain;
   chain.layout = candidate.table ? tt::ttm_layout({candidate.in(), 1}, {1, candidate.out()}, {1, 0, 1})
@@ -78,7 +122,7 @@ Matrix expand(const Candidate& candidate, const quant::Quantised& base) {
 GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evidence& evidence, const LayerPlan& first,
                    const std::vector<quant::Grid>& grids, bool corrections) {
   GridMenu menu;
-  menu.norm = loss_of(candidate, weight, nullptr, evidence);
+  menu.norm = norm_of(candidate, weight, evidence);
   const std::optional<quant::LinearFit> inputs = fit_of(evidence, 0);
   std::vector<quant::Grid> rising = grids;
   std::ranges::stable_sort(rising, {}, quant::bits_of);
@@ -87,17 +131,16 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
     plan.form = PlannedForm::grid;
     plan.grid = grid;
     quant::Quantised base = on_grid(candidate, weight, inputs, grid);
-    const Matrix fitted = expand(candidate, base);
-    const double plain = loss_of(candidate, weight, &fitted, evidence);
+    const bool corrected = evidence.inputs && !candidate.table && (corrections || first.rank != 0);
+    const Losses losses = candidate.table ? Losses{table_loss(weight, base, evidence), {}}
+                                          : linear_losses(weight, quant::expand_linear(base), evidence, corrected);
+    const double plain = losses.plain;
     if (first.rank == 0) menu.choices.push_back({plan, plain});
-    if (evidence.inputs && !candidate.table && (corrections || first.rank != 0)) {
-      const std::vector<double> losses =
-          tt::WhitenedCurve(tt::difference(weight, fitted), evidence.inputs->fit.moment).losses();
-      for (const std::int64_t rank : correction_ranks) {
-        plan.rank = rank;
-        if (rank > std::min(candidate.in(), candidate.out()) / 2 || (first.rank != 0 && rank != first.rank)) continue;
-        menu.choices.push_back({plan, losses[static_cast<std::size_t>(rank)]});
-      }
+    for (const std::int64_t rank : correction_ranks) {
+      plan.rank = rank;
+      if (!corrected || rank > std::min(candidate.in(), candidate.out()) / 2) continue;
+      if (first.rank != 0 && rank != first.rank) continue;
+      menu.choices.push_back({plan, losses.corrected[static_cast<std::size_t>(rank)]});
     }
     if (menu.probed.empty() || quant::bits_of(grid) <= probed_bits) menu.probed.push_back({std::move(base), plain});
   }
@@ -114,7 +157,7 @@ GridFit fit_on_grid(const Candidate& candidate, const Matrix& target, const Evid
   if (candidate.table || !evidence.inputs) {
     const std::optional<quant::LinearFit> inputs = fit_of(evidence, plan.sweeps);
     fit.base = on_grid(candidate, target, inputs, plan.grid);
-    fit.fitted = expand(candidate, fit.base);
+    if (!candidate.table) fit.fitted = quant::expand_linear(fit.base);
     return fit;
   }
   quant::Corrected corrected = quant::fit_corrected(target, {evidence.inputs->fit.moment, evidence.inputs->held.moment},
@@ -123,6 +166,33 @@ GridFit fit_on_grid(const Candidate& candidate, const Matrix& target, const Evid
   fit.base = std::move(corrected.base);
   if (plan.rank > 0) fit.correction = tt::chain_of_pair(std::move(corrected.correction));
   return fit;
+}
+
+void measure_fit(const Candidate& candidate, const Matrix& weight, const Matrix& target, GridFit fit,
+                 const Evidence& evidence, LayerOutcome& outcome) {
+  if (!candidate.table) {
+    outcome.rel_error = root_of_ratio(tt::squared_distance(weight, fit.fitted), tt::squared_norm(weight));
+    if (evidence.inputs)
+      outcome.output_error = tt::output_error(target, std::move(fit.fitted), evidence.inputs->judged.moment);
+    return;
+  }
+  const FittedRow rows = rows_of(fit.base);
+  double lost = 0;
+  for (std::int64_t r = 0; r < weight.rows; ++r) {
+    const double* row = rows(r);
+    Matrix error(1, weight.columns, {row, row + weight.columns});
+    tt::subtract_from({1, weight.columns, {weight.row(r), weight.row(r) + weight.columns}}, error);
+    lost += tt::squared_norm(error);
+  }
+  outcome.rel_error = root_of_ratio(lost, tt::squared_norm(weight));
+  if (evidence.inputs) {
+    const tt::KeptMatrix& moment = evidence.inputs->judged.moment;
+    outcome.output_error =
+        root_of_ratio(decoder_loss(target, fit.base, moment), output_norm(candidate, target, moment));
+  } else if (!evidence.judged_row_weights.empty()) {
+    const std::vector<double>& weights = evidence.judged_row_weights;
+    outcome.output_error = root_of_ratio(rows_lost(weight, rows, weights), rows_lost(weight, nullptr, weights));
+  }
 }
 
 }  // namespace comera::compress

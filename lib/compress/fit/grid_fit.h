@@ -35,7 +35,7 @@ GridMenu grid_menu(const Candidate& candidate, const tt::Matrix& weight, const E
 struct GridFit {
   quant::Quantised base;
   tt::Chain correction;  // rank 0: without cores
-  tt::Matrix fitted;     // [in x out] or [rows x columns]
+  tt::Matrix fitted;     // [in x out]; empty for tables
 };
 // [in x out] or [rows x columns]
 tt::Matrix expand(const Candidate& candidate, const quant::Quantised& base);
@@ -43,5 +43,9 @@ tt::Matrix expand(const Candidate& candidate, const quant::Quantised& base);
 // GPTQ with inputs, else each number to the nearest level. `target`: target_of() the weight.
 GridFit fit_on_grid(const Candidate& candidate, const tt::Matrix& target, const Evidence& evidence,
                     const LayerPlan& plan);
+
+// Fills rel_error and output_error. `target`: target_of() the weight.
+void measure_fit(const Candidate& candidate, const tt::Matrix& weight, const tt::Matrix& target, GridFit fit,
+                 const Evidence& evidence, LayerOutcome& outcome);
 
 }  // namespace comera::compress

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/compress/fit/decoder_fit.h"
 #include "lib/core/error.h"
 #include "lib/core/half.h"
 #include "lib/core/hash.h"
@@ -17,12 +16,15 @@ namespace {
 
 using tt::Matrix;
 
-// sum_i weights[i] * |row i|^2.
-double weighted_norm(const Matrix& a, const std::vector<double>& weights) {
+// sum_i weights[i] * |row i of a - b|^2. `b`: null for zeros.
+double weighted_distance(const Matrix& a, const Matrix* b, const std::vector<double>& weights) {
   double sum = 0;
   for (std::int64_t i = 0; i < a.rows; ++i) {
     double row = 0;
-    for (std::int64_t j = 0; j < a.columns; ++j) row += a(i, j) * a(i, j);
+    for (std::int64_t j = 0; j < a.columns; ++j) {
+      const double value = a(i, j) - (b ? (*b)(i, j) : 0);
+      row += value * value;
+    }
     sum += weights[static_cast<std::size_t>(i)] * row;
   }
   return sum;
@@ -40,18 +42,12 @@ std::vector<double> fitted_weights(const Evidence& evidence) {
 class TableCurve {
  public:
   TableCurve(const Matrix& table, const Evidence& evidence) {
-    Matrix scaled = table;
-    const std::vector<double> weights = fitted_weights(evidence);
-    for (std::int64_t i = 0; i < table.rows && !weights.empty(); ++i) {
-      const double factor = std::sqrt(weights[static_cast<std::size_t>(i)]);
-      for (std::int64_t j = 0; j < table.columns; ++j) scaled(i, j) *= factor;
-    }
-    tt::SymmetricEigen eigen = tt::symmetric_eigen(tt::gram(scaled));
+    tt::SymmetricEigen eigen = tt::symmetric_eigen(weighted_gram(table, fitted_weights(evidence)));
     basis_ = std::move(eigen.vectors);
     losses_.assign(eigen.values.size() + 1, 0);
     for (std::size_t r = eigen.values.size(); r-- > 0;) losses_[r] = losses_[r + 1] + std::max(eigen.values[r], 0.0);
     // Errors are relative to the whole table.
-    if (!evidence.exact_rows.empty()) losses_[0] = weighted_norm(table, evidence.row_weights);
+    if (!evidence.exact_rows.empty()) losses_[0] = weighted_distance(table, nullptr, evidence.row_weights);
   }
 
   const std::vector<double>& losses() const { return losses_; }
@@ -61,6 +57,16 @@ class TableCurve {
   }
 
  private:
+  static Matrix weighted_gram(const Matrix& table, const std::vector<double>& weights) {
+    if (weights.empty()) return tt::gram(table);
+    Matrix scaled = table;
+    for (std::int64_t i = 0; i < table.rows; ++i) {
+      const double factor = std::sqrt(weights[static_cast<std::size_t>(i)]);
+      for (std::int64_t j = 0; j < table.columns; ++j) scaled(i, j) *= factor;
+    }
+    return tt::gram(scaled);
+  }
+
   Matrix basis_;
   std::vector<double> losses_;
 };
@@ -80,7 +86,7 @@ double square_root_of_ratio(double part, double whole) {
 
 }  // namespace
 
-Matrix target_of(Matrix weight, const MomentGroup& inputs) {
+Matrix target_of(const Matrix& weight, const MomentGroup& inputs) {
   if (!inputs.moved()) return weight;
   return tt::best_target(weight, {inputs.fit.moment, inputs.fit.products}, {inputs.held.moment, inputs.held.products});
 }
@@ -103,16 +109,17 @@ struct LayerFactors::Curve {
 
 LayerFactors::LayerFactors(const Candidate& candidate, Matrix weight, Evidence evidence, std::int64_t largest_rank)
     : candidate_(candidate),
-      weight_(std::move(weight)),
       evidence_(std::move(evidence)),
+      weight_(std::make_shared<const Matrix>(std::move(weight))),
+      target_(weight_),
       curve_(std::make_unique<Curve>()) {
-  if (evidence_.inputs && evidence_.inputs->moved()) corrected_ = target_of(weight_, *evidence_.inputs);
+  if (evidence_.inputs && evidence_.inputs->moved()) target_ = target_of(*weight_, *evidence_.inputs);
   if (candidate.table && (!evidence_.row_weights.empty() || candidate.out() <= large))
-    curve_->table.emplace(weight_, evidence_);
+    curve_->table.emplace(*weight_, evidence_);
   else if (evidence_.inputs)
-    curve_->whitened.emplace(target(), evidence_.inputs->fit.moment);
+    curve_->whitened.emplace(target_, evidence_.inputs->fit.moment);
   else
-    curve_->plain.emplace(weight_, largest_rank);
+    curve_->plain.emplace(*weight_, largest_rank);
 }
 
 std::vector<double> layer_losses(const Candidate& candidate, Matrix weight, Evidence evidence) {
@@ -125,9 +132,9 @@ LayerFactors::~LayerFactors() = default;
 const std::vector<double>& LayerFactors::losses() const { return curve_->losses(); }
 
 tt::Chain LayerFactors::fit_table(const LayerPlan& plan) const {
-  if (plan.form != PlannedForm::ttm) return table_pair(curve_->pair(weight_, plan.rank));
+  if (plan.form != PlannedForm::ttm) return table_pair(curve_->pair(weight(), plan.rank));
   const tt::Sizes ranks = chain_of(plan, candidate_).layout.ranks;
-  return tt::ttm_svd(weight_, plan.layout.in_modes(), plan.layout.out_modes(),
+  return tt::ttm_svd(weight(), plan.layout.in_modes(), plan.layout.out_modes(),
                      {.ranks = ranks, .tolerance = {}, .middle_rank = {}}, fitted_weights(evidence_))
       .chain;
 }
@@ -139,7 +146,7 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
     chain.exact_ids = evidence_.exact_rows;
     chain.layout.exact_rows = std::ssize(chain.exact_ids);
     for (const std::int32_t row : chain.exact_ids)
-      chain.exact_rows.insert(chain.exact_rows.end(), weight_.row(row), weight_.row(row) + weight_.columns);
+      chain.exact_rows.insert(chain.exact_rows.end(), weight_->row(row), weight_->row(row) + weight_->columns);
     return chain;
   }
   const int element = static_cast<int>(io::size_of(candidate_.type));
@@ -148,65 +155,55 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
     search.bytes = static_cast<std::int64_t>(planned_bytes(plan, candidate_));
     search.storage = {element, plan.layout.gauge};
     search.shrinkage = {0, 0.03, 0.1};
-    return tt::best_candidate(target(), evidence_.inputs->fit.moment, evidence_.inputs->held.moment, search,
+    return tt::best_candidate(target_, evidence_.inputs->fit.moment, evidence_.inputs->held.moment, search,
                               &*curve_->whitened)
         .chain;
   }
   tt::Chain chain;
   if (plan.form != PlannedForm::tt)
-    chain = tt::chain_of_pair(curve_->pair(weight_, plan.rank));
+    chain = tt::chain_of_pair(curve_->pair(weight(), plan.rank));
   else if (evidence_.inputs && wanted.layout.inputs() == 2 && wanted.layout.cores() == 3)
-    chain = tt::fit_order3(target(), evidence_.inputs->fit.moment,
+    chain = tt::fit_order3(target(), *evidence_.inputs->fit.moment.get(),
                            {wanted.layout.modes[0], wanted.layout.modes[1], wanted.layout.ranks[1], plan.rank});
   else
-    chain = tt::tt_svd(weight_, wanted.layout.in_modes(), wanted.layout.out_modes(),
+    chain = tt::tt_svd(weight(), wanted.layout.in_modes(), wanted.layout.out_modes(),
                        {.ranks = wanted.layout.ranks, .tolerance = {}, .middle_rank = {}})
                 .chain;
   return wanted.layout.gauge ? tt::fix_gauge(std::move(chain)) : chain;
 }
 
 Matrix LayerFactors::approximation(std::int64_t rank) const {
-  const tt::Pair pair = curve_->pair(weight_, rank);
+  const tt::Pair pair = curve_->pair(weight(), rank);
   Matrix all = tt::multiply(pair.left, pair.right);
-  for (const std::int32_t row : evidence_.exact_rows) std::copy_n(weight_.row(row), weight_.columns, all.row(row));
+  for (const std::int32_t row : evidence_.exact_rows) std::copy_n(weight_->row(row), weight_->columns, all.row(row));
   return all;
-}
-
-void measure_fit(const Candidate& candidate, const Matrix& weight, const Matrix& target, const Matrix& fitted,
-                 const Evidence& evidence, LayerOutcome& outcome) {
-  const Matrix lost = tt::difference(weight, fitted);
-  outcome.rel_error = square_root_of_ratio(tt::squared_norm(lost), tt::squared_norm(weight));
-  if (evidence.inputs) {
-    outcome.output_error = output_error(candidate, target, fitted, evidence.inputs->judged.moment);
-  } else if (!evidence.judged_row_weights.empty()) {
-    const std::vector<double>& weights = evidence.judged_row_weights;
-    outcome.output_error = square_root_of_ratio(weighted_norm(lost, weights), weighted_norm(weight, weights));
-  }
 }
 
 void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const {
   Matrix fitted = tt::expand(chain);
-  if (fitted.rows > weight_.rows) fitted = tt::first_rows(fitted, weight_.rows);  // removes the padding rows of a table
+  if (fitted.rows > weight().rows)
+    fitted = tt::first_rows(fitted, weight().rows);  // removes the padding rows of a table
   if (evidence_.inputs) {
-    outcome.output_error = tt::output_error(target(), fitted, evidence_.inputs->judged.moment);
-    outcome.error_of_optimum = tt::output_error(target(), fitted, evidence_.inputs->fit.moment);
+    tt::subtract_from(target(), fitted);
+    outcome.output_error = tt::output_share(target(), fitted, evidence_.inputs->judged.moment);
+    outcome.error_of_optimum = tt::output_share(target(), fitted, evidence_.inputs->fit.moment);
     return;
   }
-  const Matrix lost = tt::difference(weight_, fitted);
   const auto error = [&](const std::vector<double>& weights) {
-    return square_root_of_ratio(weighted_norm(lost, weights), weighted_norm(weight_, weights));
+    return square_root_of_ratio(weighted_distance(weight(), &fitted, weights),
+                                weighted_distance(weight(), nullptr, weights));
   };
   outcome.error_of_optimum = error(evidence_.row_weights);
   outcome.output_error = error(evidence_.judged_row_weights);
 }
 
 void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const {
-  outcome.error_of_optimum = outcome.rel_error = tt::chain_error(weight_, chain);
+  outcome.error_of_optimum = outcome.rel_error = tt::chain_error(weight(), chain);
   if (evidence_.given()) measure_outputs(chain, outcome);
   const tt::Layout& layout = chain.layout;
   if (layout.kind == tt::Kind::ttm && layout.in_modes().back() != 1) {
     const double bound =
-        tt::ttm_error_bound(weight_, layout.in_modes(), layout.out_modes(), layout.ranks, fitted_weights(evidence_));
+        tt::ttm_error_bound(weight(), layout.in_modes(), layout.out_modes(), layout.ranks, fitted_weights(evidence_));
     if (bound > 0) outcome.optimum = bound;  // the bound is 0 if all rows that count are exact
     return;
   }

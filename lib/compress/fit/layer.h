@@ -28,7 +28,7 @@ struct Evidence {
 
 // The weight that the fit should approximate: the dense weight, or one that also corrects the error that replaced
 // earlier layers caused in the residual stream to which this layer adds.
-tt::Matrix target_of(tt::Matrix weight, const MomentGroup& inputs);
+tt::Matrix target_of(const tt::Matrix& weight, const MomentGroup& inputs);
 
 // Reads a weight in double as [in x out] or [rows x columns]. InputError with the tensor's name for NaN and infinity.
 tt::Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate);
@@ -73,24 +73,20 @@ class LayerFactors {
       std::int64_t rank) const;  // the best matrix of this rank, with the error losses()[rank]; exact rows included
   // Fills errors and optimum. The numbers of `chain` must already be rounded to the stored type.
   void measure(const tt::Chain& chain, LayerOutcome& outcome) const;
-  const tt::Matrix& weight() const { return weight_; }
+  const tt::Matrix& weight() const { return *weight_; }
 
  private:
   struct Curve;
-  const tt::Matrix& target() const { return corrected_ ? *corrected_ : weight_; }  // the target of fits to known inputs
+  const tt::Matrix& target() const { return *target_.get(); }  // of fits to known inputs
   tt::Chain fit_table(const LayerPlan& plan) const;
   void measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const;
 
   const Candidate& candidate_;
-  tt::Matrix weight_;
   Evidence evidence_;
-  std::optional<tt::Matrix> corrected_;  // target_of(), if replaced earlier layers changed the inputs
+  std::shared_ptr<const tt::Matrix> weight_;
+  tt::KeptMatrix target_;  // in memory: target_of() if replaced earlier layers changed the inputs, else the weight
   std::unique_ptr<Curve> curve_;
 };
-
-// Fills rel_error and output_error of a fitted matrix. `target`: target_of() the weight.
-void measure_fit(const Candidate& candidate, const tt::Matrix& weight, const tt::Matrix& target,
-                 const tt::Matrix& fitted, const Evidence& evidence, LayerOutcome& outcome);
 
 // Only losses(), for every rank.
 std::vector<double> layer_losses(const Candidate& candidate, tt::Matrix weight, Evidence evidence);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 
@@ -18,8 +19,9 @@ class ScratchFile {
   ScratchFile& operator=(const ScratchFile&) = delete;
   ~ScratchFile();
 
-  // Reserves `bytes` bytes after those reserved before. Returns their offset.
+  // Reserves `bytes` bytes: a released place of this size, else those after all others. Returns their offset.
   std::uint64_t reserve(std::uint64_t bytes);
+  void release(std::uint64_t at, std::uint64_t bytes);
   // RunError if the disk is full or fails.
   void write(std::uint64_t at, std::span<const std::byte> bytes);
   void read(std::uint64_t at, std::span<std::byte> bytes) const;
@@ -28,6 +30,7 @@ class ScratchFile {
   std::string folder_;
   int descriptor_ = -1;
   std::uint64_t end_ = 0;
+  std::multimap<std::uint64_t, std::uint64_t> free_;  // offsets of released places by their bytes
 };
 
 }  // namespace comera

@@ -1,0 +1,86 @@
+#include "lib/compress/needs.h"
+
+#include <algorithm>
+
+#include "lib/compress/calibration/calibration.h"
+
+namespace comera::compress {
+namespace {
+
+constexpr std::uint64_t number = sizeof(double);
+constexpr std::uint64_t program = 96 << 20;   // bytes of the program, its tokenizer and the buffers of BLAS
+constexpr std::uint64_t batch_tokens = 2048;  // of one batch
+constexpr std::uint64_t most_weights = std::uint64_t{1} << 28;  // bytes that stay in memory beside a fit
+constexpr std::uint64_t drawn_words = 16 * 1024;                // whose rows measure effects
+
+struct Sizes {
+  std::uint64_t in, out;
+
+  explicit Sizes(const Candidate& candidate)
+      : in(static_cast<std::uint64_t>(candidate.in())), out(static_cast<std::uint64_t>(candidate.out())) {}
+  std::uint64_t numbers() const { return in * out; }
+};
+
+bool on_grid(const LayerJob& job) {
+  const auto is_grid = [](const LayerPlan& plan) { return plan.form == PlannedForm::grid; };
+  if (job.first) return is_grid(*job.first);
+  return std::any_of(job.sizes.begin(), job.sizes.end(), [&](const LayerAtSize& at) { return is_grid(at.plan); });
+}
+
+// The moments of a wide layer are on the disk. Memory holds one of them, the weight and its target, and more of that
+// size: for a grid what is left to round and its gradient, for factors the outputs of fitted and held-out text and the
+// product. Factors of smaller weights are found at several strengths at a time. Narrow layers have the moments of three
+// parts of the text in memory, and the factorisation.
+std::uint64_t linear_bytes(const LayerJob& job) {
+  const Sizes at(job.candidate);
+  const std::uint64_t moment = number * at.in * at.in, weight = number * at.numbers();
+  if (7 * moment <= CalibrationSettings().moments_in_memory)
+    return 8 * moment + 6 * number * at.in * std::min(at.in, at.out);
+  const std::uint64_t halves = on_grid(job) ? 9 : at.numbers() > std::uint64_t{1} << 24 ? 11 : 14;  // of the weight
+  return moment + halves * weight / 2;
+}
+
+// Beside the table, its trial in double and in float; weights in memory are as large as that. Factors of a table are
+// measured while its weight is in memory too.
+std::uint64_t table_bytes(const LayerJob& job) {
+  return number * Sizes(job.candidate).numbers() * (on_grid(job) ? 4 : 6) / 2;
+}
+
+}  // namespace
+
+CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder, std::size_t sizes,
+                                   bool refines) {
+  std::uint64_t input = 0, stream = 0, linear = 0, tables = 0, rows = 0, wide = 0, fits = 0, stored = 0;
+  for (const LayerJob& job : jobs) {
+    const Sizes at(job.candidate);
+    std::uint64_t& most = job.candidate.table ? tables : wide;
+    if (!job.ruled_dense()) most = std::max(most, job.candidate.table ? table_bytes(job) : linear_bytes(job));
+    if (job.candidate.table) {
+      rows = std::max(rows, at.in);
+      continue;
+    }
+    input = std::max(input, at.in);
+    stream = std::max(stream, std::min(at.in, at.out));
+    linear += at.numbers();
+    const std::uint64_t sums = number * at.in * (3 * at.in + 2 * at.out + 2 * at.in);  // and the factors of a grid
+    if (7 * number * at.in * at.in > CalibrationSettings().moments_in_memory) stored = std::max(stored, sums);
+  }
+  std::uint64_t largest = 0, all = 0;
+  for (const io::ModelFolder::Entry& entry : folder.entries()) {
+    const std::uint64_t bytes = sizeof(float) * static_cast<std::uint64_t>(entry.tensor.elements());
+    largest = std::max(largest, bytes), all += bytes;
+  }
+  fits = std::max({tables, wide + std::min(most_weights, all), largest});
+  // Logits, the inner products of a block and the inputs of a layer, and the residual stream.
+  const std::uint64_t activations = sizeof(float) * batch_tokens * (rows + 3 * input + 2 * stream);
+  const std::uint64_t drawn = sizeof(float) * std::min(drawn_words, rows) * stream;
+  // The block outputs of every token, including the held-out quarter: the residual stream and its norm, of the dense
+  // model and at every size of the model as compressed so far. Two layers of a block have targets: their outputs and
+  // the residual stream before them. Refinement also stores the inputs of the first block, and outputs of the dense
+  // model of its own.
+  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (refines ? 2 : 0)) * stream *
+                                static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
+  return {program + activations + drawn + fits, stored + sizeof(float) * (outputs + sizes * linear)};
+}
+
+}  // namespace comera::compress

@@ -1,0 +1,21 @@
+// Memory and disk space that calibration needs for a model.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/compress/layer_job.h"
+
+namespace comera::compress {
+
+struct CalibrationNeeds {
+  // The activations of one batch, and the most that any layer needs for its moments, its fit and its trial.
+  std::uint64_t memory = 0;
+  // On the disk while it runs: block outputs and targets for the text, and layers as compressed so far, at all sizes.
+  std::uint64_t scratch = 0;
+};
+
+CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder, std::size_t sizes,
+                                   bool refines);
+
+}  // namespace comera::compress
