@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "lib/compress/calibration/calibration.h"
+#include "lib/compress/calibration/calibration_text.h"
 
 namespace comera::compress {
 namespace {
 
 constexpr std::uint64_t number = sizeof(double);
-constexpr std::uint64_t program = 96 << 20;   // bytes of the program, its tokenizer and the buffers of BLAS
-constexpr std::uint64_t batch_tokens = 2048;  // of one batch
+constexpr std::uint64_t program = 96 << 20;  // bytes of the program, its tokenizer and the buffers of BLAS
 constexpr std::uint64_t most_weights = std::uint64_t{1} << 28;  // bytes that stay in memory beside a fit
 constexpr std::uint64_t drawn_words = 16 * 1024;                // whose rows measure effects
 
@@ -41,15 +41,22 @@ std::uint64_t linear_bytes(const LayerJob& job) {
 }
 
 // Beside the table, its trial in double and in float; weights in memory are as large as that. Factors of a table are
-// measured while its weight is in memory too.
+// measured while its weight is in memory too, and the trial of a table that also decodes while it is fitted.
 std::uint64_t table_bytes(const LayerJob& job) {
-  return number * Sizes(job.candidate).numbers() * (on_grid(job) ? 4 : 6) / 2;
+  const std::uint64_t halves = on_grid(job) && !job.candidate.also_decodes ? 4 : 6;  // of the table
+  return number * Sizes(job.candidate).numbers() * halves / 2;
+}
+
+// Of a block: weights and gradients, codes or cores with two moments each, and what a batch saves for the backward.
+std::uint64_t refinement_bytes(std::int64_t blocks, std::uint64_t linear, std::uint64_t input, std::uint64_t stream) {
+  if (blocks == 0) return 0;
+  return sizeof(float) * (7 * linear / static_cast<std::uint64_t>(blocks) + tokens_of_batch * (8 * stream + 3 * input));
 }
 
 }  // namespace
 
 CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder, std::size_t sizes,
-                                   bool refines) {
+                                   std::int64_t refined) {
   std::uint64_t input = 0, stream = 0, linear = 0, tables = 0, rows = 0, wide = 0, fits = 0, stored = 0;
   for (const LayerJob& job : jobs) {
     const Sizes at(job.candidate);
@@ -70,15 +77,16 @@ CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::
     const std::uint64_t bytes = sizeof(float) * static_cast<std::uint64_t>(entry.tensor.elements());
     largest = std::max(largest, bytes), all += bytes;
   }
-  fits = std::max({tables, wide + std::min(most_weights, all), largest});
+  fits =
+      std::max({tables, wide + std::min(most_weights, all), largest, refinement_bytes(refined, linear, input, stream)});
   // Logits, the inner products of a block and the inputs of a layer, and the residual stream.
-  const std::uint64_t activations = sizeof(float) * batch_tokens * (rows + 3 * input + 2 * stream);
+  const std::uint64_t activations = sizeof(float) * tokens_of_batch * (rows + 3 * input + 2 * stream);
   const std::uint64_t drawn = sizeof(float) * std::min(drawn_words, rows) * stream;
   // The block outputs of every token, including the held-out quarter: the residual stream and its norm, of the dense
   // model and at every size of the model as compressed so far. Two layers of a block have targets: their outputs and
   // the residual stream before them. Refinement also stores the inputs of the first block, and outputs of the dense
   // model of its own.
-  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (refines ? 2 : 0)) * stream *
+  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (refined > 0 ? 2 : 0)) * stream *
                                 static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
   return {program + activations + drawn + fits, stored + sizeof(float) * (outputs + sizes * linear)};
 }

@@ -15,7 +15,8 @@ struct CalibrationNeeds {
   std::uint64_t scratch = 0;
 };
 
+// `refined`: number of blocks that are refined; 0: none.
 CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder, std::size_t sizes,
-                                   bool refines);
+                                   std::int64_t refined);
 
 }  // namespace comera::compress

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/compress/calibration/block_flows.h"
 #include "lib/compress/fit/fitting.h"
 #include "lib/compress/fit/measuring.h"
 #include "lib/compress/needs.h"
@@ -21,6 +22,7 @@
 #include "lib/core/terminal/stop.h"
 #include "lib/core/units.h"
 #include "lib/io/json_file.h"
+#include "models/architecture.h"
 
 namespace comera::compress {
 namespace {
@@ -65,13 +67,13 @@ Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique
     : settings_(std::move(settings)),
       pool_(pool),
       moments_(std::move(moments)),
-      folder_(settings_.model, settings_.adapter),
-      weights_files_(folder_, calibration(), settings_.refinement.on()) {
+      folder_(settings_.model, settings_.adapter) {
   check_input();
   // Without bits a decoder of words stays dense unless --include or a plan names it.
   settings_.choice.heads = !settings_.grids.empty() || !settings_.goal.plan_file.empty();
   jobs_ = find_jobs(folder_, settings_.choice);
   settle_refinement();
+  weights_files_.emplace(folder_, calibration(), settings_.refinement.on());
   make_plans();
 }
 
@@ -152,8 +154,8 @@ void Tensorizer::add_size(double ratio) {
 }
 
 CalibrationNeeds Tensorizer::calibration_needs() const {
-  return compress::calibration_needs(jobs_, folder_, std::max<std::size_t>(sizes_.size(), 1),
-                                     settings_.refinement.on());
+  const std::int64_t refined = settings_.refinement.on() ? models::common(moments_->flows()->spec()).layers : 0;
+  return compress::calibration_needs(jobs_, folder_, std::max<std::size_t>(sizes_.size(), 1), refined);
 }
 
 // A run that compresses nothing would only copy the model.
@@ -226,8 +228,8 @@ Result Tensorizer::store(std::size_t size, const std::vector<std::string>& vecto
   result.calibration = calibration();
   result.files = assemble(jobs_, size, {folder_, block_, vectors}, result.calibration, place);
   result.blocks = refined_[size];
-  const std::vector<io::ChainSpec> chains = chains_at(jobs_, size);
-  if (std::ranges::any_of(chains, gains_by_refinement)) result.refinement_seconds = seconds_left_out_;
+  const auto gains = [](const io::ChainSpec& chain) { return !chain.table() && gains_by_refinement(chain); };
+  if (std::ranges::any_of(chains_at(jobs_, size), gains)) result.refinement_seconds = seconds_left_out_;
   result.layers = outcomes_at(jobs_, size);
   result.file_bytes = io::ModelFolder(place).bytes();
   result.file_bytes_dense = folder_.bytes();

@@ -67,7 +67,7 @@ class Tensorizer {
   void require_work() const;
   void make_plans();
   void add_size(double ratio);
-  const CountedFile& final_file() const { return settings_.final_file ? *settings_.final_file : weights_files_; }
+  const CountedFile& final_file() const { return settings_.final_file ? *settings_.final_file : *weights_files_; }
   const CountedFile& counted() const { return settings_.goal.counted ? *settings_.goal.counted : final_file(); }
   std::optional<MomentsInfo> calibration() const;
   std::vector<Result> finish(WorkFolder& work, double start);
@@ -77,8 +77,8 @@ class Tensorizer {
   kernels::ThreadPool& pool_;
   std::unique_ptr<InputMoments> moments_;
   io::ModelFolder folder_;
-  std::optional<io::ComeraBlock> block_;  // of a model that already has chains
-  WeightsFiles weights_files_;
+  std::optional<io::ComeraBlock> block_;       // of a model that already has chains
+  std::optional<WeightsFiles> weights_files_;  // once it is known whether blocks are refined
   std::vector<LayerJob> jobs_;
   std::vector<RequestedSize> sizes_;
   std::optional<double> seconds_left_out_;  // of a refinement that would take too long

@@ -154,7 +154,8 @@ Candidate best_pair(Judge& judge) {
     Pair pair;
   };
   std::vector<Tried> tried(search.shrinkage.size());
-  each_alone(std::ssize(tried), weight.rows * weight.columns, [&](std::int64_t i) {
+  // Each call holds the moment of the held-out inputs, or the weight and its outputs.
+  each_alone(std::ssize(tried), weight.rows * std::max(weight.rows, weight.columns), [&](std::int64_t i) {
     check_stop();
     Tried& one = tried[static_cast<std::size_t>(i)];
     one.rho = search.shrinkage[static_cast<std::size_t>(i)];

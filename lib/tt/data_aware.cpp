@@ -129,7 +129,7 @@ Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& he
   return std::move(best->target);
 }
 
-WhitenedCurve::WhitenedCurve(KeptMatrix weight, const KeptMatrix& moment)
+WhitenedCurve::WhitenedCurve(const KeptMatrix& weight, const KeptMatrix& moment)
     : WhitenedCurve(weight, moment,
                     weight.columns <= weight.rows && moment.rows == weight.rows ? multiply(*moment.get(), *weight.get())
                                                                                 : Matrix()) {}

@@ -40,7 +40,7 @@ Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& he
 // Ŵ_r = W U_r U_rᵀ, loss(r) = the sum of the eigenvalues beyond r (Eckart and Young in the norm of S).
 class WhitenedCurve {
  public:
-  WhitenedCurve(KeptMatrix weight, const KeptMatrix& moment);
+  WhitenedCurve(const KeptMatrix& weight, const KeptMatrix& moment);
   // `outputs`: S W, if already known; only used if there are no more outputs than inputs.
   WhitenedCurve(KeptMatrix weight, const KeptMatrix& moment, Matrix outputs);
 

@@ -162,8 +162,8 @@ int run_evaluate(const OptionValues& given) {
   std::vector<report::Requirement> requirements;
   for (const std::string& text : values.list("require"))
     requirements.push_back(report::parse_requirement(text, models::common(stored.spec).task));
-  if (models::common(stored.spec).task == data::Task::clm) tell_document_ends(given, values, stored.folder);
   const report::EvaluationReport evaluation = evaluate(values, stored);
+  if (models::common(stored.spec).task == data::Task::clm) tell_document_ends(given, values, stored.folder);
   if (evaluation.result.counted == 0)
     fail_input("[evaluate] {}: holds nothing to evaluate on", values.list("data").front());
   print(values, evaluation, stored.folder);

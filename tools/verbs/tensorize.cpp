@@ -261,7 +261,7 @@ std::vector<Option> refinement_options() {
        .help =
            "with --calibrate: train a block on the outputs of the dense block, after its layers are fitted: factors, "
            "biases, norms, and numbers on grids that have no correction; auto: blocks with chains or fewer than 4 "
-           "bits, if that takes about a minute or less",
+           "bits, if that takes about a minute and a half or less",
        .choices = {"auto", "always", "never"},
        .without_value = "always"},
       {.name = "refine-steps",

@@ -71,11 +71,18 @@ class Fitting {
                        [](const LayerAtSize& at) { return at.plan.form == PlannedForm::grid; });
   }
 
+  // By an interrupted run, at all sizes.
+  bool is_stored(const LayerJob& job) const {
+    for (std::size_t size = 0; size < all_.end; ++size)
+      if (!job.sizes[size].dense() && !work_.finished(size, job.number)) return false;
+    return true;
+  }
+
   void fit_tables() {
     for (LayerJob& job : jobs_) {
       if (job.reads_inputs()) continue;
       Evidence evidence = table_evidence(inputs_.moments, job.candidate, exact_rows_of(job));
-      if (job.candidate.also_decodes && is_on_grid(job)) fit_words(job, evidence);
+      if (job.candidate.also_decodes && is_on_grid(job) && !is_stored(job)) fit_words(job, evidence);
       fit(job, all_, evidence);
     }
   }

@@ -125,9 +125,9 @@ void take_menu(LayerJob& job, GridMenu menu, const Request& request) {
   const Candidate& candidate = job.candidate;
   const std::vector<double> effects =
       has_effect(request) ? effects_of(candidate, menu, request) : std::vector<double>();
-  if (!effects.empty() && effects[0] > 0) {
+  if (!effects.empty()) {
     job.effect = effects[0];
-    scale_losses(menu, effects);
+    if (effects[0] > 0) scale_losses(menu, effects);
   }
   tt::LossCurve& curve = job.curve.emplace();
   curve.name = candidate.name;

@@ -44,6 +44,7 @@ ScratchFile::ScratchFile(const std::string& folder)
 ScratchFile::~ScratchFile() { ::close(descriptor_); }
 
 std::uint64_t ScratchFile::reserve(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
   if (const auto found = free_.find(bytes); found != free_.end()) {
     const std::uint64_t at = found->second;
     free_.erase(found);
@@ -54,7 +55,10 @@ std::uint64_t ScratchFile::reserve(std::uint64_t bytes) {
   return at;
 }
 
-void ScratchFile::release(std::uint64_t at, std::uint64_t bytes) { free_.emplace(bytes, at); }
+void ScratchFile::release(std::uint64_t at, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  free_.emplace(bytes, at);
+}
 
 void ScratchFile::write(std::uint64_t at, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -20,6 +21,7 @@ class ScratchFile {
   ~ScratchFile();
 
   // Reserves `bytes` bytes: a released place of this size, else those after all others. Returns their offset.
+  // Any thread may call the functions of a file; those of one place must not overlap.
   std::uint64_t reserve(std::uint64_t bytes);
   void release(std::uint64_t at, std::uint64_t bytes);
   // RunError if the disk is full or fails.
@@ -29,6 +31,7 @@ class ScratchFile {
  private:
   std::string folder_;
   int descriptor_ = -1;
+  std::mutex mutex_;  // of end_ and free_
   std::uint64_t end_ = 0;
   std::multimap<std::uint64_t, std::uint64_t> free_;  // offsets of released places by their bytes
 };

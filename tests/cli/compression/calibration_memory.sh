@@ -16,12 +16,12 @@ expect_exit 0
 
 # Runs tensorize and stores its peak memory and the planned one, in MiB.
 measure() {
-  run "$COMERA" tensorize wide --tokenizer pieces --calibrate text.txt "$@" --dry-run
+  run "$COMERA" tensorize wide --tokenizer pieces --calibrate text.txt --refine=never "$@" --dry-run
   expect_exit 0
   planned=$(sed -n 's/.*calibration would need about \([0-9.]*\) MiB of.*/\1/p' .out)
   rm -rf out
   last="$*"
-  python3 - "$COMERA" tensorize wide --tokenizer pieces --calibrate text.txt "$@" -o out >.peak <<'PY'
+  python3 - "$COMERA" tensorize wide --tokenizer pieces --calibrate text.txt --refine=never "$@" -o out >.peak <<'PY'
 import resource, subprocess, sys
 with open(".out", "wb") as out, open(".err", "wb") as err:
     code = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=out, stderr=err).returncode
