@@ -46,6 +46,8 @@ enum class Pooling : std::uint8_t { mean, first };
 enum class Distance : std::uint8_t { squared, cosine };
 enum class RankPenalty : std::uint8_t { size, mean };
 
+struct LateSums;  // late_sums.h
+
 // Execution context of a call. `stream` depends on the backend: a ThreadPool* (kernels/host/thread_pool.h) or a CUDA
 // stream.
 struct Context {
@@ -57,6 +59,10 @@ struct Context {
   bool tf32 = false;
   // bf16 calls: the tall products of TT layers (those over tokens) round their factors to fp8 if the shape allows it.
   bool fp8 = false;
+  // For a call that leaves sums to a later one (Op::late): memory for their parts, and the sums that an earlier call
+  // has left, which this one adds. Null: it leaves none.
+  void* late_parts = nullptr;
+  const LateSums* earlier = nullptr;
 };
 
 // Path of an op: one fused kernel, or a sequence of library products. Both are within the op's error bounds, but their
@@ -72,6 +78,9 @@ struct Op {
   std::size_t (*workspace_bytes)(const Context&, const Args&) = nullptr;
   // Returns true if Path::fused differs from Path::library for this call. Null: never.
   bool (*fuses)(const Context&, const Args&) = nullptr;
+  // The sums that this call leaves to a later one if it is given memory for their parts. One that leaves none adds
+  // none. The result depends on the same as workspace_bytes. Null: never.
+  LateSums (*late)(const Context&, const Args&, void* parts) = nullptr;
 };
 
 // Numbers that vary from step to step are read by pointer, so that a recorded step can be replayed.

@@ -132,7 +132,8 @@ Status add_pairs(const Context& context, const EmbeddingBackward& a, bool aligne
                                 : launch(context, over(1), sum_pairs<T, 1>, a, partial);
   if (status != Status::ok) return status;
   auto* const table = static_cast<float*>(a.d_table);
-  return join_partials(context, pair_blocks(a), a.columns, partial, table, a.rows == 2 ? table + a.columns : nullptr);
+  float* const second = a.rows == 2 ? table + a.columns : nullptr;
+  return launch_sums(context, column_sums(pair_blocks(a), a.columns, partial, table, second));
 }
 
 std::size_t workspace_bytes(const Context&, const EmbeddingBackward& a) {

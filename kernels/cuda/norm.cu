@@ -284,9 +284,11 @@ __device__ void join_sums(std::int64_t columns, const Eight* d_gain, const Eight
   }
 }
 
+// nvcc 13.0 would spill registers of two eights for the sake of a second block.
 template <class T, int eights>
-__global__ void __launch_bounds__(row_threads)
-    backward(const NormBackward __grid_constant__ a, bool aligned, float* partial) {
+__global__ void __launch_bounds__(row_threads, eights == 2 ? 1 : 0)
+    backward(const NormBackward __grid_constant__ a, bool aligned, float* partial,
+             const GroupSums<> __grid_constant__ earlier) {
   begin_kernel();
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   Eight d_gain[eights] = {}, d_shift[eights] = {};
@@ -297,13 +299,15 @@ __global__ void __launch_bounds__(row_threads)
     gradient.template write<T>(a, dropout, row, aligned);
   }
   join_sums<eights>(a.columns, d_gain, d_shift, partial);
+  add_sums(earlier);  // at the end: before the rows it would cost them registers
 }
 
 // For rows wider than the registers. The block's sums for gain and shift are accumulated in its part of `partial`; a
 // thread adds only to its own elements.
 template <class T>
 __global__ void __launch_bounds__(row_threads)
-    backward_wide(const NormBackward __grid_constant__ a, bool aligned, float* partial) {
+    backward_wide(const NormBackward __grid_constant__ a, bool aligned, float* partial,
+                  const GroupSums<> __grid_constant__ earlier) {
   begin_kernel();
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   const float count = static_cast<float>(a.columns);
@@ -330,6 +334,7 @@ __global__ void __launch_bounds__(row_threads)
       write_gradient<T>(a, dropout, row, at, aligned, rstd, own.g, own.h, g_mean, gh_mean);
     }
   }
+  add_sums(earlier);
 }
 
 // Calls f with the number of eights per thread as a type; 0 for rows of more than 32 * row_threads columns.
@@ -382,13 +387,26 @@ std::int64_t backward_blocks(const NormBackward& a) {
   return blocks < partial_blocks ? blocks : partial_blocks;
 }
 
-std::size_t backward_workspace(const Context&, const NormBackward& a) {
+std::size_t bytes_of_partial(const NormBackward& a) {
   return static_cast<std::size_t>(2 * backward_blocks(a) * a.columns) * sizeof(float);
+}
+std::size_t backward_workspace(const Context& context, const NormBackward& a) {
+  return context.late_parts ? 0 : bytes_of_partial(a);
+}
+
+LateSums sums_of_blocks(const NormBackward& a, const void* partial) {
+  LateSums sums = column_sums(backward_blocks(a), a.columns, partial, a.d_gain, a.d_shift);
+  sums.bytes = bytes_of_partial(a);
+  return sums;
+}
+LateSums late(const Context&, const NormBackward& a, void* parts) {
+  const LateSums sums = sums_of_blocks(a, parts);
+  return a.tokens > 0 && are_aligned(sums) ? sums : LateSums();
 }
 
 Status run(const Context& context, const NormBackward& a) {
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
-  auto* partial = static_cast<float*>(context.workspace);
+  auto* partial = static_cast<float*>(context.late_parts ? context.late_parts : context.workspace);
   const std::int64_t blocks = backward_blocks(a);
   const dim3 block = row_block(a.columns);
   const std::size_t shared = block.y > 1 ? 2 * block.y * static_cast<std::size_t>(a.columns) * sizeof(float) : 0;
@@ -396,17 +414,17 @@ Status run(const Context& context, const NormBackward& a) {
     const bool aligned = all_aligned<T>(a.columns, a.dy, a.sum, a.gain, a.d_sum_in, a.d_sum, a.dx);
     return with_eights(a.columns, [&]<int eights>(std::integral_constant<int, eights>) {
       return launch(context, {static_cast<unsigned>(blocks), block, shared}, backward_of<T, eights>(), a, aligned,
-                    partial);
+                    partial, earlier_sums(context));
     });
   });
-  if (status != Status::ok) return status;
-  return join_partials(context, blocks, a.columns, partial, a.d_gain, a.d_shift);
+  if (status != Status::ok || context.late_parts) return status;
+  return launch_sums(context, sums_of_blocks(a, partial));
 }
 
 }  // namespace
 
 void bind(Op<NormForward>& op) { op.run = run; }
 void bind(Op<NormApply>& op) { op.run = run; }
-void bind(Op<NormBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace; }
+void bind(Op<NormBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace, op.late = late; }
 
 }  // namespace comera::kernels::cuda

@@ -203,8 +203,13 @@ template <class T>
 std::size_t backward_bytes(const Context& context, const TtLinearBackward& a) {
   if (!takes_passes<T>(context, a)) return BackwardMemory<T>(context, a, nullptr).bytes;
   Parts parts;
-  const BackwardParts counted(a, cut_of<T>(a), parts);
+  const BackwardParts counted(a, cut_of<T>(a), parts, context.late_parts);
   return parts.bytes();
+}
+
+template <class T>
+LateSums late_of(const Context& context, const TtLinearBackward& a, void* parts) {
+  return takes_passes<T>(context, a) ? left_sums(a, cut_of<T>(a), parts) : LateSums();
 }
 
 std::size_t workspace_bytes(const Context& context, const TtLinearForward& a) {
@@ -214,6 +219,10 @@ std::size_t workspace_bytes(const Context& context, const TtLinearForward& a) {
 }
 std::size_t workspace_bytes(const Context& context, const TtLinearBackward& a) {
   return context.dtype == DType::bf16 ? backward_bytes<Bf16>(context, a) : backward_bytes<float>(context, a);
+}
+
+LateSums late(const Context& context, const TtLinearBackward& a, void* parts) {
+  return context.dtype == DType::bf16 ? late_of<Bf16>(context, a, parts) : late_of<float>(context, a, parts);
 }
 
 bool fuses(const Context& context, const TtLinearForward& a) {
@@ -235,6 +244,8 @@ Status run(const Context& context, const TtLinearBackward& a) {
 }  // namespace
 
 void bind(Op<TtLinearForward>& op) { op.run = run, op.workspace_bytes = workspace_bytes, op.fuses = fuses; }
-void bind(Op<TtLinearBackward>& op) { op.run = run, op.workspace_bytes = workspace_bytes, op.fuses = fuses; }
+void bind(Op<TtLinearBackward>& op) {
+  op.run = run, op.workspace_bytes = workspace_bytes, op.fuses = fuses, op.late = late;
+}
 
 }  // namespace comera::kernels::cuda

@@ -101,6 +101,7 @@ void Walk::backward_begins() {
 }
 
 void Walk::end() {
+  add_late_sums();
   if (!recording()) {
     COMERA_CHECK(next_ == static_cast<int>(plan_->tensors.size()));
     return;
@@ -130,14 +131,31 @@ void Walk::record_call(const char* op, bool present, std::size_t workspace, doub
   recorded_->ops.push_back({op, 1, flops});
 }
 
-kernels::Context Walk::next_call(std::size_t workspace) {
-  kernels::Context call = context();
-  if (workspace > 0) {
-    Tensor space = replay_tensor({static_cast<std::int64_t>(workspace)}, DType::u8);
-    call.workspace = space.data;
-    call.workspace_bytes = workspace;
-  }
-  return call;
+void Walk::take_workspace(std::size_t bytes, kernels::Context& call) {
+  if (bytes == 0) return;
+  call.workspace = replay_tensor({static_cast<std::int64_t>(bytes)}, DType::u8).data;
+  call.workspace_bytes = bytes;
+}
+
+// Memory for the parts of the sums that a call leaves.
+Tensor Walk::make_parts(const char* op, std::size_t bytes, kernels::Context& call) {
+  if (bytes == 0) return {};
+  const std::string name = recording() ? std::string(op) + ".late_parts" : "";
+  const Tensor parts = make(name.c_str(), {static_cast<std::int64_t>(bytes)}, DType::u8);
+  call.late_parts = parts.data, call.earlier = &late_;
+  return parts;
+}
+
+void Walk::leave(const Tensor& parts, const kernels::LateSums& sums) {
+  if (!late_parts_.empty()) drop(late_parts_);
+  late_parts_ = parts, late_ = sums;
+}
+
+void Walk::add_late_sums() {
+  if (late_parts_.empty()) return;
+  run(backend().late_sums, late_);
+  drop(late_parts_);
+  late_ = {};
 }
 
 void Walk::check(const char* op, kernels::Status status) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/late_sums.h"
 #include "lib/plan/call_shape.h"
 #include "lib/plan/path_chooser.h"
 #include "lib/plan/plan.h"
@@ -54,16 +55,24 @@ class Walk {
   // Ends the walk. A recording lays out its plan. All tensors must have been dropped.
   void end();
 
-  // Runs one call of an op with the workspace that it needs. Throws if the backend lacks the op or the call fails.
+  // Runs one call of an op with the workspace that it needs. Throws if the backend lacks the op or the call fails. A
+  // call that leaves sums (kernels/late_sums.h) adds those that an earlier one has left.
   template <class Args>
   void run(const kernels::Op<Args>& op, const Args& args) {
-    const std::size_t workspace = op.workspace_bytes ? op.workspace_bytes(context(), args) : 0;
-    if (recording()) return record_call(op.name, op.run != nullptr, workspace, flops(args));
-    const kernels::Context call = next_call(workspace);
-    if (silent_) return;
-    if (profile_) return check(op.name, profiled(op, call, args));
-    check(op.name, op.run(call, args));
+    kernels::Context call = context();
+    const std::size_t late = op.late ? op.late(call, args, unbound).bytes : 0;
+    Tensor parts = make_parts(op.name, late, call);
+    const std::size_t workspace = op.workspace_bytes ? op.workspace_bytes(call, args) : 0;
+    if (recording()) {
+      record_call(op.name, op.run != nullptr, workspace, flops(args));
+    } else {
+      take_workspace(workspace, call);
+      if (!silent_) check(op.name, profile_ ? profiled(op, call, args) : op.run(call, args));
+    }
+    if (late > 0) leave(parts, op.late(call, args, parts.data));
   }
+  // Adds the sums that calls have left. Needed before a gradient is read within the walk; end() does it too.
+  void add_late_sums();
 
   // Like run(), for calls that have a `path`. It is chosen in the recording and stored in the plan.
   template <class Args>
@@ -99,7 +108,9 @@ class Walk {
  private:
   kernels::Context context() const { return machine_.context(); }
   void record_call(const char* op, bool present, std::size_t workspace, double flops);
-  kernels::Context next_call(std::size_t workspace);
+  void take_workspace(std::size_t bytes, kernels::Context& call);
+  Tensor make_parts(const char* op, std::size_t bytes, kernels::Context& call);
+  void leave(const Tensor& parts, const kernels::LateSums& sums);
   void check(const char* op, kernels::Status status) const;
   template <class Args>
   kernels::Status profiled(const kernels::Op<Args>& op, const kernels::Context& call, const Args& args) {
@@ -121,6 +132,8 @@ class Walk {
   std::string prefix_;
   bool silent_ = false;
   Profile* profile_ = nullptr;
+  kernels::LateSums late_;  // left by the latest call that leaves sums
+  Tensor late_parts_;
 };
 
 }  // namespace comera::plan

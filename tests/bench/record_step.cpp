@@ -264,7 +264,8 @@ Status recorded(const Context& context, const Args& args) {
   const Op<Args>& known = real().*op;
   if constexpr (std::is_same_v<Args, Adamw>)
     if (!recorder().has_ended()) let_update(context, args.scalars);
-  return recorder().call(known.name, shape_of(args), key_of(args), in_every_layer<Args>,
+  const std::string earlier = context.earlier ? key_of(*context.earlier) : "";
+  return recorder().call(known.name, shape_of(args), key_of(args) + earlier, in_every_layer<Args>,
                          [&] { return known.run(context, args); });
 }
 

@@ -14,5 +14,5 @@ if "$test" 'cuda emulator: a missing barrier shows' > /dev/null 2>&1 || [ $? != 
   echo "a missing barrier was not seen" && exit 1
 fi
 cases='*within the derived bound*,tt_linear: the fused*,tt_linear: two teams*,attention in bf16*rows apart*'
-cases+=',*TTM tables*,cuda emulator: sums*'
+cases+=',*TTM tables*,cuda emulator: sums*,late_sums: later*'
 "$test" "$cases" 2>&1 | tail -n 60

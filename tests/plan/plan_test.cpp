@@ -4,6 +4,8 @@
 #include <random>
 
 #include "kernels/elementwise.h"
+#include "kernels/late_sums.h"
+#include "kernels/norm.h"
 #include "lib/plan/slab.h"
 #include "lib/plan/walk.h"
 
@@ -80,6 +82,58 @@ TEST_CASE("a replay places every tensor as recorded, and an error names a tensor
   plan::Walk leaking(machine, recorded);
   leaking.make("lost", {1});
   CHECK_THROWS_WITH(leaking.end(), Catch::Contains("lost is never dropped"));
+}
+
+// A backend whose norm leaves sums, and what it was given: the parts of an earlier call and memory for its own.
+TEST_CASE("the parts of a call's sums live until a later call, or the end, has added them") {
+  static std::vector<std::pair<const void*, const void*>> calls;
+  static std::vector<const void*> added;
+  calls.clear(), added.clear();
+  kernels::Backend gpu = kernels::reference_backend();
+  gpu.norm_backward.late = [](const kernels::Context&, const kernels::NormBackward& a, void* parts) {
+    kernels::LateSums sums;
+    sums.count = 1, sums.bytes = static_cast<std::size_t>(a.tokens) * 1000, sums.sum[0].parts = parts;
+    return sums;
+  };
+  gpu.norm_backward.run = [](const kernels::Context& context, const kernels::NormBackward&) {
+    calls.emplace_back(context.earlier && context.earlier->count > 0 ? context.earlier->sum[0].parts : nullptr,
+                       context.late_parts);
+    return kernels::Status::ok;
+  };
+  gpu.late_sums.run = [](const kernels::Context&, const kernels::LateSums& sums) {
+    added.push_back(sums.sum[0].parts);
+    return kernels::Status::ok;
+  };
+  const plan::Machine machine{&gpu, DType::f32, nullptr};
+  const auto steps = [&](plan::Walk& walk) {
+    for (const std::int64_t tokens : {1, 0, 1, 1}) {
+      kernels::NormBackward call;
+      call.tokens = tokens;
+      walk.run(gpu.norm_backward, call);
+    }
+    walk.add_late_sums();
+    walk.run(gpu.norm_backward, [] {
+      kernels::NormBackward call;
+      call.tokens = 1;
+      return call;
+    }());
+    walk.end();
+  };
+  plan::Plan recorded;
+  plan::Walk record(machine, recorded);
+  steps(record);
+  CHECK(recorded.tensors.size() == 4);
+  CHECK(recorded.bytes == 2 * plan::aligned(1000));
+  plan::Arena arena(kernels::reference_backend(), recorded.bytes, "test");
+  plan::Walk replay(machine, recorded, arena.data());
+  steps(replay);
+  REQUIRE(calls.size() == 5);
+  CHECK(calls[0].first == nullptr);
+  CHECK(calls[1] == std::pair<const void*, const void*>{nullptr, nullptr});  // it leaves none and adds none
+  CHECK(calls[2].first == calls[0].second);
+  CHECK(calls[3].first == calls[2].second);
+  CHECK(calls[4].first == nullptr);
+  CHECK(added == std::vector<const void*>{calls[3].second, calls[4].second});
 }
 
 TEST_CASE("the error of a failed call contains the device's message") {

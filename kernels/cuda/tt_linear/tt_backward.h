@@ -1,12 +1,12 @@
-// The backward of a TT layer in three launches that read x and dy once. The first pass (tt_backward_right.h) computes
-// d_B, d_bias and parts of U1 from dy. The second pass (tt_backward_left.h) computes dx and d_A from these parts and
-// x. Both write sums over groups of tokens; the third launch adds them in order.
+// The backward of a TT layer in two launches that read x and dy once. The first pass (tt_backward_right.h) computes
+// d_B, d_bias and parts of U1 from dy. The second pass (tt_backward_left.h) computes dx and d_A from these parts and x.
+// Both write sums over groups of tokens, which the next launch adds in order: those of the first pass the second pass,
+// those of the second pass the next call that leaves sums (kernels/late_sums.h), or a third launch.
 //
 // d_pre is never written to memory. U1's parts have 4 R / (2 C) of the bytes of dy in bf16, for slices of C columns.
 // Shape and GPU fix the order of all sums.
 #pragma once
 
-#include "kernels/cuda/common/batch.h"
 #include "kernels/cuda/common/workspace.h"
 #include "kernels/cuda/tt_linear/tt_backward_left.h"
 
@@ -124,54 +124,57 @@ BackwardCut cut_of(const TtLinearBackward& a) {
 struct BackwardParts {
   float *u1[max_outputs] = {}, *d_right[max_outputs] = {}, *sums[max_outputs] = {}, *d_left = nullptr;
 
-  BackwardParts(const TtLinearBackward& a, const BackwardCut& cut, Parts& parts) {
+  // d_A's are a part of the workspace if nobody else has memory for them.
+  BackwardParts(const TtLinearBackward& a, const BackwardCut& cut, Parts& parts, void* late_parts = nullptr)
+      : d_left(static_cast<float*>(late_parts)) {
     for (int i = 0; i < a.outputs; ++i) {
       const TtOutput& o = a.output[i];
       u1[i] = parts.take<float>(cut.slices[i] * a.tokens * o.rank);
       d_right[i] = parts.take<float>(cut.right_groups * o.rank * o.out);
       if (o.d_bias) sums[i] = parts.take<float>(cut.right_groups * o.out);
     }
-    if (a.x) d_left = parts.take<float>(cut.left_groups * a.in * a.width);
+    if (a.x && !late_parts) d_left = parts.take<float>(cut.left_groups * a.in * a.width);
   }
 };
+
+inline LateSums right_sums(const TtLinearBackward& a, const BackwardCut& cut, const BackwardParts& parts) {
+  const int groups = static_cast<int>(cut.right_groups);
+  LateSums sums;
+  static_assert(2 * max_outputs <= most_late_sums);
+  for (int i = 0; i < a.outputs; ++i) {
+    const TtOutput& o = a.output[i];
+    sums.sum[sums.count++] = {parts.d_right[i], o.d_right, o.rank * o.out, o.rank * o.out, groups};
+    if (o.d_bias) sums.sum[sums.count++] = {parts.sums[i], o.d_bias, o.out, o.out, groups};
+  }
+  return sums;
+}
+
+inline LateSums left_sums(const TtLinearBackward& a, const BackwardCut& cut, const void* parts) {
+  if (!a.x || a.tokens == 0) return {};
+  const std::int64_t count = a.in * a.width;
+  LateSums sums;
+  sums.count = 1;
+  sums.bytes = static_cast<std::size_t>(cut.left_groups * count) * sizeof(float);
+  sums.sum[0] = {parts, a.d_left, count, count, static_cast<int>(cut.left_groups)};
+  return sums;
+}
 
 // The fused passes read and write 16 bytes at a time, and compute `pre` as T1 B + bias.
 template <class T>
 bool can_fuse(const TtLinearBackward& a) {
   constexpr std::int64_t lanes = lanes_of_vector<T>, limit = (std::int64_t{1} << 30);
   bool can = a.width > 0 && a.in < limit && a.width < limit && rows_are_aligned<T>(a.left, a.width) &&
-             rows_are_aligned<T>(a.t1, a.width) && rows_are_aligned<T>(a.u1, a.width);
+             rows_are_aligned<T>(a.t1, a.width) && rows_are_aligned<T>(a.u1, a.width) &&
+             rows_are_aligned<float>(a.d_left, a.width);
   if (a.dx || a.x) can &= a.in % lanes == 0 && rows_are_aligned<T>(a.dx, a.lddx) && rows_are_aligned<T>(a.x, a.ldx);
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
     can &= o.out < limit && o.out % lanes == 0 && o.rank % lanes == 0 && o.offset % lanes == 0 &&
            rows_are_aligned<T>(o.right, o.out) && rows_are_aligned<T>(o.dy, o.ldy) &&
+           rows_are_aligned<float>(o.d_right, o.out) && rows_are_aligned<float>(o.d_bias, o.out) &&
            (!o.pre || a.activation == Activation::none);
   }
   return can && fits(cut_of<T>(a));
-}
-
-// to += the parts of all groups, in order.
-struct GroupSum {
-  const float* parts = nullptr;  // [groups, count]
-  float* to = nullptr;
-  std::int64_t count = 0;
-  int groups = 0;
-  unsigned blocks = 0, first_block = 0;
-};
-using GroupSums = Batch<GroupSum, 2 * max_outputs + 1>;
-
-constexpr unsigned group_threads = 256;
-
-static __global__ void __launch_bounds__(group_threads) add_groups(const GroupSums __grid_constant__ batch) {
-  begin_kernel();
-  const GroupSum& o = batch.item[item_of_block(batch)];
-  const std::int64_t at = static_cast<std::int64_t>(blockIdx.x - o.first_block) * group_threads + threadIdx.x;
-  if (at >= o.count) return;
-  float total = 0;
-#pragma unroll 8
-  for (int group = 0; group < o.groups; ++group) total += o.parts[group * o.count + at];
-  o.to[at] += total;
 }
 
 template <class T>
@@ -196,7 +199,7 @@ Status first_pass(const Context& context, const TtLinearBackward& a, const Backw
   with_right_tile<T>(cut, [&](auto tile) {
     using Tile = decltype(tile);
     status = launch(context, {grid, dim3(Tile::threads, Tile::teams), Tile::bytes},
-                    tt_backward_right<T, Tile::across, Tile::strips, Tile::teams>, pass);
+                    tt_backward_right<T, Tile::across, Tile::strips, Tile::teams>, pass, earlier_sums(context));
   });
   return status;
 }
@@ -219,28 +222,9 @@ Status second_pass(const Context& context, const TtLinearBackward& a, const Back
   with_left_tile<T>(cut, [&](auto tile) {
     using Tile = decltype(tile);
     status = launch(context, {grid, dim3(Tile::threads, Tile::teams), Tile::bytes},
-                    tt_backward_left<T, Tile::strips, Tile::teams>, pass);
+                    tt_backward_left<T, Tile::strips, Tile::teams>, pass, group_sums(right_sums(a, cut, parts)));
   });
   return status;
-}
-
-inline Status third_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut,
-                         const BackwardParts& parts) {
-  GroupSums sums;
-  unsigned blocks = 0;
-  const auto add = [&](const float* from, void* to, std::int64_t count, std::int64_t groups) {
-    if (count == 0 || !to) return;
-    const auto some = static_cast<unsigned>(blocks_for(count, group_threads));
-    sums.item[sums.count++] = {from, static_cast<float*>(to), count, static_cast<int>(groups), some, blocks};
-    blocks += some;
-  };
-  if (a.x) add(parts.d_left, a.d_left, a.in * a.width, cut.left_groups);
-  for (int i = 0; i < a.outputs; ++i) {
-    const TtOutput& o = a.output[i];
-    add(parts.d_right[i], o.d_right, o.rank * o.out, cut.right_groups);
-    add(parts.sums[i], o.d_bias, o.out, cut.right_groups);
-  }
-  return launch(context, {blocks, group_threads}, add_groups, sums);
 }
 
 // The workspace holds BackwardParts.
@@ -248,10 +232,11 @@ template <class T>
 Status backward_in_passes(const Context& context, const TtLinearBackward& a, const BackwardCut& cut) {
   if (a.tokens == 0) return Status::ok;
   Parts memory(context.workspace);
-  const BackwardParts parts(a, cut, memory);
+  const BackwardParts parts(a, cut, memory, context.late_parts);
   Status status = first_pass<T>(context, a, cut, parts);
   if (status == Status::ok) status = second_pass<T>(context, a, cut, parts);
-  return status == Status::ok ? third_pass(context, a, cut, parts) : status;
+  if (status != Status::ok || context.late_parts) return status;
+  return launch_sums(context, left_sums(a, cut, parts.d_left));
 }
 
 }  // namespace comera::kernels::cuda

@@ -136,8 +136,9 @@ __device__ void write_dx(const LeftGradient<T>& a, const WarpTile& tile, LaneVec
 
 template <class T, int strips, int teams>
 __global__ void __launch_bounds__(teams* LeftTile<T, strips>::threads)
-    tt_backward_left(const LeftGradient<T> __grid_constant__ a) {
+    tt_backward_left(const LeftGradient<T> __grid_constant__ a, const GroupSums<> __grid_constant__ right_sums) {
   begin_kernel();
+  add_sums(right_sums);
   using Tile = LeftTile<T, strips, teams>;
   const int warp = static_cast<int>(threadIdx.x) / warp_size, first = static_cast<int>(blockIdx.x) * Tile::columns,
             own = warp * warp_tile, team = static_cast<int>(threadIdx.y);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/cuda/common/activation.h"
+#include "kernels/cuda/common/group_sums.h"
 #include "kernels/cuda/common/tensor_tile.h"
 #include "kernels/tt_linear.h"
 
@@ -193,8 +194,9 @@ __device__ void write_column_sums(const LanePairs& sums, int column, int columns
 
 template <class T, int across, int strips, int teams>
 __global__ void __launch_bounds__(teams* RightTile<T, across, strips>::threads, across > 1 || teams > 1 ? 1 : 2)
-    tt_backward_right(const RightGradient<T> __grid_constant__ a) {
+    tt_backward_right(const RightGradient<T> __grid_constant__ a, const GroupSums<> __grid_constant__ earlier) {
   begin_kernel();
+  add_sums(earlier);
   using Tile = RightTile<T, across, strips, teams>;
   int output = 0;
   while (output + 1 < a.outputs && static_cast<int>(blockIdx.x) >= a.output[output + 1].first_slice) ++output;

@@ -53,6 +53,7 @@ class AccumulateSink final : public Sink {
       return;
     }
     COMERA_CHECK(apply_ != nullptr);
+    walk.add_late_sums();  // this gradient's may be among them
     apply_(walk, parameter, gradient);
     walk.drop(gradient);
   }
