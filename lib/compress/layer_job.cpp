@@ -12,11 +12,17 @@ std::optional<io::ChainSpec> LayerJob::chain(std::size_t size) const {
 
 bool LayerJob::reads_inputs() const {
   if (!candidate.table) return true;
-  const auto on_grid = [](const LayerPlan& plan) {
+  const auto is_no_chain = [](const LayerPlan& plan) {
     return plan.form == PlannedForm::grid || plan.form == PlannedForm::keep_dense;
   };
-  return candidate.decodes && (!first || on_grid(*first)) &&
-         std::all_of(sizes.begin(), sizes.end(), [&](const LayerAtSize& at) { return on_grid(at.plan); });
+  return candidate.decodes && (!first || is_no_chain(*first)) &&
+         std::all_of(sizes.begin(), sizes.end(), [&](const LayerAtSize& at) { return is_no_chain(at.plan); });
+}
+
+bool LayerJob::on_grid() const {
+  const auto is_grid = [](const LayerPlan& plan) { return plan.form == PlannedForm::grid; };
+  if (first) return is_grid(*first);
+  return std::any_of(sizes.begin(), sizes.end(), [&](const LayerAtSize& at) { return is_grid(at.plan); });
 }
 
 std::vector<LayerJob> find_jobs(const io::ModelFolder& folder, const Choice& choice) {

@@ -40,6 +40,8 @@ struct LayerJob {
 
   // True if the layer is fitted to its inputs: every linear layer, and the decoder of words on a grid.
   bool reads_inputs() const;
+  // True if it is, or may become, numbers on a grid.
+  bool on_grid() const;
   bool ruled_dense() const { return first && first->form == PlannedForm::keep_dense; }
   // The chain at this size: as fitted, else as planned. Nothing if the layer stays dense.
   std::optional<io::ChainSpec> chain(std::size_t size) const;

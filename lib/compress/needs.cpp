@@ -4,14 +4,17 @@
 
 #include "lib/compress/calibration/calibration.h"
 #include "lib/compress/calibration/calibration_text.h"
+#include "lib/compress/calibration/drawn_words.h"
+#include "lib/compress/calibration/probe.h"
+#include "lib/compress/calibration/streamed_weights.h"
 
 namespace comera::compress {
 namespace {
 
 constexpr std::uint64_t number = sizeof(double);
 constexpr std::uint64_t program = 96 << 20;  // bytes of the program, its tokenizer and the buffers of BLAS
-constexpr std::uint64_t most_weights = std::uint64_t{1} << 28;  // bytes that stay in memory beside a fit
-constexpr std::uint64_t drawn_words = 16 * 1024;                // whose rows measure effects
+// Words whose rows measure effects.
+constexpr auto drawn_words = static_cast<std::uint64_t>(DrawnWords::per_token * Probe::tokens);
 
 struct Sizes {
   std::uint64_t in, out;
@@ -21,29 +24,27 @@ struct Sizes {
   std::uint64_t numbers() const { return in * out; }
 };
 
-bool on_grid(const LayerJob& job) {
-  const auto is_grid = [](const LayerPlan& plan) { return plan.form == PlannedForm::grid; };
-  if (job.first) return is_grid(*job.first);
-  return std::any_of(job.sizes.begin(), job.sizes.end(), [&](const LayerAtSize& at) { return is_grid(at.plan); });
+// The moments of a wide layer are stored in the scratch file.
+bool is_wide(const Candidate& candidate) {
+  return moment_bytes(candidate.in()) > CalibrationSettings().moments_in_memory;
 }
 
-// The moments of a wide layer are on the disk. Memory holds one of them, the weight and its target, and more of that
+// Of a wide layer memory holds one moment, the weight and its target, and more of that
 // size: for a grid what is left to round and its gradient, for factors the outputs of fitted and held-out text and the
 // product. Factors of smaller weights are found at several strengths at a time. Narrow layers have the moments of three
 // parts of the text in memory, and the factorisation.
 std::uint64_t linear_bytes(const LayerJob& job) {
   const Sizes at(job.candidate);
   const std::uint64_t moment = number * at.in * at.in, weight = number * at.numbers();
-  if (7 * moment <= CalibrationSettings().moments_in_memory)
-    return 8 * moment + 6 * number * at.in * std::min(at.in, at.out);
-  const std::uint64_t halves = on_grid(job) ? 9 : at.numbers() > std::uint64_t{1} << 24 ? 11 : 14;  // of the weight
+  if (!is_wide(job.candidate)) return 8 * moment + 6 * number * at.in * std::min(at.in, at.out);
+  const std::uint64_t halves = job.on_grid() ? 9 : at.numbers() > std::uint64_t{1} << 24 ? 11 : 14;  // of the weight
   return moment + halves * weight / 2;
 }
 
 // Beside the table, its trial in double and in float; weights in memory are as large as that. Factors of a table are
 // measured while its weight is in memory too, and the trial of a table that also decodes while it is fitted.
 std::uint64_t table_bytes(const LayerJob& job) {
-  const std::uint64_t halves = on_grid(job) && !job.candidate.also_decodes ? 4 : 6;  // of the table
+  const std::uint64_t halves = job.on_grid() && !job.candidate.also_decodes ? 4 : 6;  // of the table
   return number * Sizes(job.candidate).numbers() * halves / 2;
 }
 
@@ -57,10 +58,10 @@ std::uint64_t refinement_bytes(std::int64_t blocks, std::uint64_t linear, std::u
 
 CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder, std::size_t sizes,
                                    std::int64_t refined) {
-  std::uint64_t input = 0, stream = 0, linear = 0, tables = 0, rows = 0, wide = 0, fits = 0, stored = 0;
+  std::uint64_t input = 0, stream = 0, linear = 0, tables = 0, rows = 0, linears = 0, stored = 0;
   for (const LayerJob& job : jobs) {
     const Sizes at(job.candidate);
-    std::uint64_t& most = job.candidate.table ? tables : wide;
+    std::uint64_t& most = job.candidate.table ? tables : linears;
     if (!job.ruled_dense()) most = std::max(most, job.candidate.table ? table_bytes(job) : linear_bytes(job));
     if (job.candidate.table) {
       rows = std::max(rows, at.in);
@@ -69,16 +70,18 @@ CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::
     input = std::max(input, at.in);
     stream = std::max(stream, std::min(at.in, at.out));
     linear += at.numbers();
-    const std::uint64_t sums = number * at.in * (3 * at.in + 2 * at.out + 2 * at.in);  // and the factors of a grid
-    if (7 * number * at.in * at.in > CalibrationSettings().moments_in_memory) stored = std::max(stored, sums);
+    // Moments and products of three and two parts of the text, and what a fit on a grid keeps of the moment.
+    if (is_wide(job.candidate)) stored = std::max(stored, number * at.in * (3 * at.in + 2 * at.out + 2 * at.in));
   }
   std::uint64_t largest = 0, all = 0;
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     const std::uint64_t bytes = sizeof(float) * static_cast<std::uint64_t>(entry.tensor.elements());
-    largest = std::max(largest, bytes), all += bytes;
+    largest = std::max(largest, bytes);
+    all += bytes;
   }
-  fits =
-      std::max({tables, wide + std::min(most_weights, all), largest, refinement_bytes(refined, linear, input, stream)});
+  const std::uint64_t cached = std::min<std::uint64_t>(StreamedWeights::small, all);
+  const std::uint64_t fits =
+      std::max({tables, linears + cached, largest, refinement_bytes(refined, linear, input, stream)});
   // Logits, the inner products of a block and the inputs of a layer, and the residual stream.
   const std::uint64_t activations = sizeof(float) * tokens_of_batch * (rows + 3 * input + 2 * stream);
   const std::uint64_t drawn = sizeof(float) * std::min(drawn_words, rows) * stream;

@@ -34,10 +34,10 @@ enum class MadeFor : std::uint8_t { any, gguf, onnx };
 struct Refinement {
   enum class When : std::uint8_t {
     never,
-    where_it_pays,  // with text, if it takes `most_seconds`: blocks that hold ranks or fewer than 4 bits
+    where_it_pays,  // with text, if it takes at most `most_seconds`: blocks with ranks or fewer than 4 bits
     always,         // every block with compressed layers
   };
-  static constexpr double most_seconds = 90;  // for one size, as refinement_seconds() estimates it for any machine
+  static constexpr double most_seconds = 90;  // for one size, by refinement_seconds()
 
   When when = When::never;
   std::int64_t steps = 100;  // of one batch each, at most 2,048 tokens

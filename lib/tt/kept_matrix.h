@@ -14,7 +14,7 @@ namespace comera::tt {
 class KeptMatrix {
  public:
   KeptMatrix() = default;
-  KeptMatrix(Matrix matrix);  // NOLINT(google-explicit-constructor): a matrix in memory needs no other word
+  KeptMatrix(Matrix matrix);                         // NOLINT(google-explicit-constructor): in memory
   KeptMatrix(std::shared_ptr<const Matrix> matrix);  // NOLINT(google-explicit-constructor)
   // In this file, which must outlive all copies. The last copy gives the place in the file back.
   KeptMatrix(Matrix matrix, ScratchFile& file);

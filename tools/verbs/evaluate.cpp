@@ -62,13 +62,14 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   return report;
 }
 
-// A run and the model that is compressed from it differ here, and their perplexities then are of different tokens.
+// By default a run folder is read with end tokens, and a model that is compressed from it without them. Their
+// perplexities are then over different tokens.
 void tell_document_ends(const OptionValues& given, const OptionValues& values, const std::string& folder) {
   if (given.given("document-end")) return;
   log_info(
-      "documents are read {} their ends, {}; --[no-]document-end sets it for figures that are compared",
+      "documents are read {} an end token, {}; to compare two models, give both the same --[no-]document-end",
       values.flag("document-end") ? "with" : "without",
-      path_exists(join_path(folder, "recipe.toml")) ? "as in the run's training" : "because this is no run folder");
+      path_exists(join_path(folder, "recipe.toml")) ? "as the run was trained" : "because this is not a run folder");
 }
 
 void print(const OptionValues& values, const report::EvaluationReport& evaluation, const std::string& folder) {

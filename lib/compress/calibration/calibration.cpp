@@ -34,18 +34,13 @@ using tt::Matrix;
 using Version = StreamedWeights::Version;
 using Each = std::function<void(std::span<const MomentGroup> groups)>;
 
-// Bytes of weights that stay in memory even if all matrices are smaller.
-constexpr std::size_t small_weights = std::size_t{1} << 28;
-// Tokens on which the effect of a layer is measured.
-constexpr std::int64_t probed_tokens = 1024;
-
 class Calibration final : public InputMoments {
  public:
   Calibration(const plan::Machine& machine, const CalibrationSettings& settings)
       : settings_(settings),
         spec_(models::spec_from_folder(settings.model)),
         scratch_(settings.scratch),
-        weights_(settings.model, scratch_, small_weights, settings.adapter),
+        weights_(settings.model, scratch_, StreamedWeights::small, settings.adapter),
         targets_(scratch_) {
     const models::Spec& common = models::common(spec_);
     if (std::holds_alternative<models::VitSpec>(spec_))
@@ -61,7 +56,7 @@ class Calibration final : public InputMoments {
                             settings.chat ? data::load_chat_template(tokenizer->source()) : nullptr};
     std::vector<Sequence> sequences =
         read_sequences(places, *tokenizer, amount, std::min(settings.length, common.positions));
-    probed_ = batches_of(some_of(sequences, TextPart::choosing, probed_tokens), common);
+    probed_ = batches_of(some_of(sequences, TextPart::choosing, Probe::tokens), common);
     batches_ = batches_of(std::move(sequences), common);
     info_.files = files;
     info_.hash = data::hash_files(files);
@@ -141,7 +136,7 @@ class Calibration final : public InputMoments {
     layers::Parameter* parameter = find(layer);
     if (!parameter || !fits(*parameter, weight)) return std::nullopt;
     const std::optional<double> change = probe_->effect(*parameter, weight.values, block_of(*parameter).value_or(0));
-    weights_.forget_beyond(small_weights);
+    weights_.forget_beyond(StreamedWeights::small);
     return change;
   }
 
@@ -250,7 +245,7 @@ class Calibration final : public InputMoments {
     const bool moved = needs_targets(groups, size);
     std::vector<MomentGroup> moments;
     for (const Group& group : groups) moments.push_back({group.layers, {}, {}, {}, size});
-    const bool too_large = moment_bytes(groups) > settings_.moments_in_memory;
+    const bool too_large = bytes_of(groups) > settings_.moments_in_memory;
     PartSums all(moments, too_large ? &scratch_ : nullptr);
     Collector now(groups, Collector::Reads::inputs, follows || next == block ? before(block) : block, current(size),
                   scratch_);
@@ -272,7 +267,7 @@ class Calibration final : public InputMoments {
     task.reset();
     now.close();
     all.close();
-    weights_.forget_beyond(small_weights);
+    weights_.forget_beyond(StreamedWeights::small);
     each(moments);
   }
 
@@ -362,11 +357,9 @@ class Calibration final : public InputMoments {
           info_.tokens, widest, tokens_per_input * widest);
   }
 
-  // Of the sums of three parts of the text, and what fits need of the same size.
-  static std::uint64_t moment_bytes(std::span<const Group> groups) {
+  static std::uint64_t bytes_of(std::span<const Group> groups) {
     std::uint64_t bytes = 0;
-    for (const Group& group : groups)
-      bytes += 7 * sizeof(double) * static_cast<std::uint64_t>(group.width) * static_cast<std::uint64_t>(group.width);
+    for (const Group& group : groups) bytes += moment_bytes(group.width);
     return bytes;
   }
 
@@ -374,7 +367,7 @@ class Calibration final : public InputMoments {
   std::size_t chunk_of(std::span<const Group> groups) const {
     std::size_t count = 1;
     while (count < groups.size() && groups[count].block == groups.front().block &&
-           moment_bytes(groups.first(count + 1)) <= settings_.moments_in_memory)
+           bytes_of(groups.first(count + 1)) <= settings_.moments_in_memory)
       ++count;
     return count;
   }

@@ -30,6 +30,11 @@ struct CalibrationSettings {
   std::uint64_t moments_in_memory = std::uint64_t{1} << 30;
 };
 
+// Bytes of the moments of a layer with so many inputs: of three parts of the text, and what fits need of the same size.
+constexpr std::uint64_t moment_bytes(std::int64_t inputs) {
+  return 7 * sizeof(double) * static_cast<std::uint64_t>(inputs) * static_cast<std::uint64_t>(inputs);
+}
+
 // Reads weights when they are used, and stores block outputs in a file. Memory holds the largest matrix, the
 // activations of one batch, and at one size the moments of one layer (of all layers of a block if they need at most
 // `moments_in_memory`). Of a layer whose moments need more, memory holds one moment at a time.

@@ -15,6 +15,8 @@ namespace comera::compress {
 
 class Probe {
  public:
+  static constexpr std::int64_t tokens = 1024;  // about so many are enough
+
   // All arguments must outlive the probe. `blocks`: of the model. `decoder`: the table whose rows give the logits of
   // the next word; null: the model predicts no next word, or its table is no matrix.
   Probe(engine::Engine& engine, StreamedWeights& weights, std::span<const TextBatch> batches, ScratchFile& scratch,

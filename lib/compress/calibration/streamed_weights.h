@@ -76,6 +76,9 @@ class StreamedWeights final : public layers::ParameterSource {
   void try_out(const layers::Parameter& parameter, std::span<const double> numbers);
   void end_trial() { trial_.reset(); }
 
+  // Bytes of weights that stay in memory even if all matrices are smaller.
+  static constexpr std::size_t small = std::size_t{1} << 28;
+
   // Drops the numbers that were used least recently, until these bytes hold the others.
   void forget_beyond(std::size_t bytes);
 

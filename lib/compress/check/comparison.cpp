@@ -27,8 +27,6 @@ namespace {
 
 using Version = StreamedWeights::Version;
 
-// Bytes of weights that stay in memory even if all matrices are smaller.
-constexpr std::size_t small_weights = std::size_t{1} << 28;
 constexpr double most_flops = 1e12;  // of one forward of both models
 constexpr double most_logits = 1 << 25, logits_at_once = 1 << 23;
 constexpr std::int64_t fewest_tokens = 128, most_tokens = 2048;
@@ -190,7 +188,9 @@ class LastBlock final : public layers::InputObserver {
 class Model {
  public:
   Model(const plan::Machine& machine, const std::string& folder, const std::string& adapter = "")
-      : spec_(models::spec_from_folder(folder)), scratch_(""), weights_(folder, scratch_, small_weights, adapter) {
+      : spec_(models::spec_from_folder(folder)),
+        scratch_(""),
+        weights_(folder, scratch_, StreamedWeights::small, adapter) {
     engine_ = std::make_unique<engine::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
                                                engine::EngineOptions{});
     const io::ModelFolder files(folder);

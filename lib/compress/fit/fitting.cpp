@@ -66,11 +66,6 @@ class Fitting {
     return false;
   }
 
-  static bool is_on_grid(const LayerJob& job) {
-    return std::any_of(job.sizes.begin(), job.sizes.end(),
-                       [](const LayerAtSize& at) { return at.plan.form == PlannedForm::grid; });
-  }
-
   // By an interrupted run, at all sizes.
   bool is_stored(const LayerJob& job) const {
     for (std::size_t size = 0; size < all_.end; ++size)
@@ -82,7 +77,7 @@ class Fitting {
     for (LayerJob& job : jobs_) {
       if (job.reads_inputs()) continue;
       Evidence evidence = table_evidence(inputs_.moments, job.candidate, exact_rows_of(job));
-      if (job.candidate.also_decodes && is_on_grid(job) && !is_stored(job)) fit_words(job, evidence);
+      if (job.candidate.also_decodes && job.on_grid() && !is_stored(job)) fit_words(job, evidence);
       fit(job, all_, evidence);
     }
   }

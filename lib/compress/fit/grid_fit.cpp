@@ -1,11 +1,10 @@
 #include "lib/compress/fit/grid_fit.h"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <utility>
 
 #include "lib/compress/fit/decoder_fit.h"
+#include "lib/compress/fit/row_errors.h"
 #include "lib/tt/data_aware.h"
 
 namespace comera::compress {
@@ -14,35 +13,6 @@ namespace {
 using tt::Matrix;
 
 constexpr std::int64_t correction_ranks[] = {8, 16, 32, 48, 64, 96, 128};
-
-// Row r of a fitted weight, valid until the next call. Tables are large, so that they are expanded row by row.
-using FittedRow = std::function<const double*(std::int64_t r)>;
-
-FittedRow rows_of(const Matrix& fitted) {
-  return [&](std::int64_t r) { return fitted.row(r); };
-}
-
-FittedRow rows_of(const quant::Quantised& table) {
-  return [&table, row = Matrix()](std::int64_t r) mutable {
-    row = quant::expand_table(quant::lines_of(table, r, 1));
-    return std::as_const(row).row(0);
-  };
-}
-
-// Sum of the squared errors of the rows by their weights; empty: 1. `fitted`: null for zeros.
-double rows_lost(const Matrix& weight, const FittedRow& fitted, const std::vector<double>& weights) {
-  double sum = 0;
-  for (std::int64_t r = 0; r < weight.rows; ++r) {
-    const double* other = fitted ? fitted(r) : nullptr;
-    double row = 0;
-    for (std::int64_t c = 0; c < weight.columns; ++c) {
-      const double error = weight(r, c) - (other ? other[c] : 0);
-      row += error * error;
-    }
-    sum += (weights.empty() ? 1 : weights[static_cast<std::size_t>(r)]) * row;
-  }
-  return sum;
-}
 
 // Sum of the squared errors of a table: of its logits, or of its rows by their look-ups.
 double table_loss(const Matrix& table, const quant::Quantised& base, const Evidence& evidence) {
@@ -54,8 +24,6 @@ double norm_of(const Candidate& candidate, const Matrix& weight, const Evidence&
   return evidence.inputs ? output_norm(candidate, weight, evidence.inputs->fit.moment)
                          : rows_lost(weight, nullptr, evidence.row_weights);
 }
-
-double root_of_ratio(double part, double whole) { return whole > 0 ? std::sqrt(std::max(part, 0.0) / whole) : 0; }
 
 quant::Quantised on_grid(const Candidate& candidate, const Matrix& weight,
                          const std::optional<quant::LinearFit>& inputs, quant::Grid grid) {
@@ -151,12 +119,10 @@ GridFit fit_on_grid(const Candidate& candidate, const Matrix& target, const Evid
   GridFit fit{{}, no_correction(candidate), {}};
   if (candidate.also_decodes && evidence.inputs && evidence.divergence) {
     fit.base = fit_words(target, evidence, plan);
-    fit.fitted = expand(candidate, fit.base);
     return fit;
   }
   if (candidate.table || !evidence.inputs) {
-    const std::optional<quant::LinearFit> inputs = fit_of(evidence, plan.sweeps);
-    fit.base = on_grid(candidate, target, inputs, plan.grid);
+    fit.base = on_grid(candidate, target, fit_of(evidence, plan.sweeps), plan.grid);
     if (!candidate.table) fit.fitted = quant::expand_linear(fit.base);
     return fit;
   }
@@ -178,12 +144,8 @@ void measure_fit(const Candidate& candidate, const Matrix& weight, const Matrix&
   }
   const FittedRow rows = rows_of(fit.base);
   double lost = 0;
-  for (std::int64_t r = 0; r < weight.rows; ++r) {
-    const double* row = rows(r);
-    Matrix error(1, weight.columns, {row, row + weight.columns});
-    tt::subtract_from({1, weight.columns, {weight.row(r), weight.row(r) + weight.columns}}, error);
-    lost += tt::squared_norm(error);
-  }
+  const auto alone = [&](const double* row) { return Matrix(1, weight.columns, {row, row + weight.columns}); };
+  for (std::int64_t r = 0; r < weight.rows; ++r) lost += tt::squared_distance(alone(weight.row(r)), alone(rows(r)));
   outcome.rel_error = root_of_ratio(lost, tt::squared_norm(weight));
   if (evidence.inputs) {
     const tt::KeptMatrix& moment = evidence.inputs->judged.moment;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/compress/fit/row_errors.h"
 #include "lib/core/error.h"
 #include "lib/core/half.h"
 #include "lib/core/hash.h"
@@ -15,20 +16,6 @@ namespace comera::compress {
 namespace {
 
 using tt::Matrix;
-
-// sum_i weights[i] * |row i of a - b|^2. `b`: null for zeros.
-double weighted_distance(const Matrix& a, const Matrix* b, const std::vector<double>& weights) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    double row = 0;
-    for (std::int64_t j = 0; j < a.columns; ++j) {
-      const double value = a(i, j) - (b ? (*b)(i, j) : 0);
-      row += value * value;
-    }
-    sum += weights[static_cast<std::size_t>(i)] * row;
-  }
-  return sum;
-}
 
 // Row weights for the fit. Exact rows have weight 0, because the chain's values for them are not used.
 std::vector<double> fitted_weights(const Evidence& evidence) {
@@ -47,7 +34,7 @@ class TableCurve {
     losses_.assign(eigen.values.size() + 1, 0);
     for (std::size_t r = eigen.values.size(); r-- > 0;) losses_[r] = losses_[r + 1] + std::max(eigen.values[r], 0.0);
     // Errors are relative to the whole table.
-    if (!evidence.exact_rows.empty()) losses_[0] = weighted_distance(table, nullptr, evidence.row_weights);
+    if (!evidence.exact_rows.empty()) losses_[0] = rows_lost(table, nullptr, evidence.row_weights);
   }
 
   const std::vector<double>& losses() const { return losses_; }
@@ -78,10 +65,6 @@ tt::Chain table_pair(tt::Pair pair) {
   chain.layout = tt::ttm_layout({pair.left.rows, 1}, {1, pair.right.columns}, {1, pair.left.columns, 1});
   chain.cores = {std::move(pair.left.values), std::move(pair.right.values)};
   return chain;
-}
-
-double square_root_of_ratio(double part, double whole) {
-  return whole > 0 ? std::sqrt(std::max(part, 0.0) / whole) : 0;
 }
 
 }  // namespace
@@ -190,8 +173,7 @@ void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome
     return;
   }
   const auto error = [&](const std::vector<double>& weights) {
-    return square_root_of_ratio(weighted_distance(weight(), &fitted, weights),
-                                weighted_distance(weight(), nullptr, weights));
+    return root_of_ratio(rows_lost(weight(), rows_of(fitted), weights), rows_lost(weight(), nullptr, weights));
   };
   outcome.error_of_optimum = error(evidence_.row_weights);
   outcome.output_error = error(evidence_.judged_row_weights);
@@ -208,7 +190,7 @@ void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const 
     return;
   }
   const auto rank = static_cast<std::size_t>(layout.ranks[layout.middle()]);
-  if (rank < losses().size()) outcome.optimum = square_root_of_ratio(curve_->best_loss(rank), losses()[0]);
+  if (rank < losses().size()) outcome.optimum = root_of_ratio(curve_->best_loss(rank), losses()[0]);
 }
 
 Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate) {

@@ -94,7 +94,6 @@ std::vector<GridChoice> best_choices(std::vector<GridChoice> all, const Candidat
 }
 
 bool has_effect(const Request& request) { return request.calibrated() && !request.settings.goal.tolerance; }
-bool is_on_grid(const LayerJob& job) { return job.first->form == PlannedForm::grid; }
 
 // The effect of a layer at each probed grid, relative to the loss there. Nothing if the text does not reach the layer.
 std::vector<double> effects_of(const Candidate& candidate, const GridMenu& menu, const Request& request) {
@@ -220,7 +219,7 @@ void measure_on_text(JobsByName& left, std::int64_t tokens, const Request& reque
         if (found == left.end()) continue;
         LayerJob& job = *found->second;
         left.erase(found);
-        if (is_on_grid(job)) {
+        if (job.on_grid()) {
           on_grids.push_back({&job, {&group, {}}});
           continue;
         }
@@ -272,7 +271,7 @@ void measure_layers(std::vector<LayerJob>& jobs, const Request& request) {
   if (spectra && request.calibrated()) measure_on_text(left, enough_tokens(widest_linear(jobs)), request, task);
   std::vector<Measured> on_grids;
   for (const auto& [name, job] : left) {
-    const bool on_grid = is_on_grid(*job) && request.settings.goal.needs_losses();
+    const bool on_grid = job->on_grid() && request.settings.goal.needs_losses();
     Evidence evidence;
     if (on_grid || spectra) evidence = table_evidence(request.moments, job->candidate, job->first->layout.exact_rows);
     if (on_grid) {

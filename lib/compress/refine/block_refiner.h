@@ -36,7 +36,7 @@ class BlockRefiner {
   std::vector<std::string> linears_of(std::size_t block) const;
   models::ModelSpec spec_of(const std::vector<std::string>& linears, std::size_t size) const;
   LayerJob* compressed(const std::string& linear, std::size_t size) const;
-  bool is_refined(const std::string& linear, std::size_t size) const;  // by itself, it makes its block a refined one
+  bool is_refined(const std::string& linear, std::size_t size) const;  // true: its block is refined
   void load(BlockTrainer& trainer, std::size_t size) const;
   BlockOutcome train(BlockTrainer& trainer, std::size_t block, std::size_t size);
   void round(BlockTrainer& trainer, std::size_t size) const;

@@ -3,6 +3,11 @@
 #include "lib/compress/calibration/calibration_text.h"
 
 namespace comera::compress {
+namespace {
+
+constexpr double operations_per_second = 1.6e11;
+
+}  // namespace
 
 bool gains_by_refinement(const io::ChainSpec& chain) {
   return !chain.layout.empty() || (chain.base && quant::bits_of(*chain.base) < 4);
@@ -14,7 +19,7 @@ double refinement_seconds(const std::vector<LayerJob>& jobs, const Refinement& r
     if (!job.candidate.table) weights += static_cast<double>(job.candidate.elements());
   // One product forward and two backward, each with an addition for every multiplication.
   const double operations = 6 * weights * static_cast<double>(refinement.steps * tokens_of_batch);
-  return operations / 1.6e11;
+  return operations / operations_per_second;
 }
 
 }  // namespace comera::compress
