@@ -67,7 +67,7 @@ reference() {
     --resume
 }
 
-# Without document ends: a run folder would have them by its recipe, and the compressed folders made of it would not.
+# Without document ends: the run has them by its recipe, and the original, which it was trained from, has not.
 measure() { # model name
   [ -f "$folder/$2.windows" ] || "$comera" evaluate "$1" --data "$folder/last.txt" --seq 256 --stride 128 --batch 1 \
     --no-document-end --threads "$threads" --predictions "$folder/$2.windows" --json > "$folder/$2.json"

@@ -7,6 +7,7 @@
 #include "lib/core/error.h"
 #include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
+#include "tools/reading.h"
 #include "tools/stored_model.h"
 
 namespace comera::tools {
@@ -106,6 +107,7 @@ compress::Settings compression_settings(const OptionValues& values) {
   compress::Settings settings;
   settings.model = values.positionals()[0];
   settings.adapter = adapter_of(values);
+  settings.reading = reading_of(settings.model);
   settings.goal = goal_of(values);
   check_plan(values);
   settings.form = form_of(values.text("form"));

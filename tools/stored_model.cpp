@@ -11,11 +11,10 @@
 #include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/json_file.h"
-#include "lib/io/tt_format.h"
 #include "lib/train/run_folder.h"
 #include "lib/train/train_options.h"
-#include "models/model_options.h"
 #include "tools/images.h"
+#include "tools/reading.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
@@ -24,20 +23,13 @@ namespace {
 constexpr const char* words[] = {"text", "chat", "data-format", "label",       "tokenizer",
                                  "case", "seq",  "batch",       "document-end"};
 
-// Uses the column options and lengths of the run's recipe as defaults.
-void follow_recipe(OptionValues& values, const std::string& folder) {
-  const std::string path = join_path(folder, "recipe.toml");
+// Uses the column options and lengths of the model's training as defaults.
+void follow_training(OptionValues& values, const std::string& folder) {
+  io::Reading reading = reading_of(folder);
   // Checkpoints of others are assumed to be trained without document ends.
-  if (!path_exists(path) && !values.given("document-end")) values.set("document-end", "false", OptionSource::fallback);
-  if (!path_exists(path)) return;
-  const std::string text = read_file(path, io::largest_recipe);
-  const OptionTable table = toml_verb(text) == "finetune" ? finetune_table() : pretrain_table();
-  OptionValues recipe(table);
-  apply_toml(recipe, text, path);
-  for (const char* name :
-       {"text", "label", "seq", "case", "document-end", "first-length", "whole-words", "mask-probability"})
-    if (values.table().find(name) && !values.given(name) && recipe.has(name))
-      values.set(name, recipe.canonical(name), OptionSource::fallback);
+  reading.emplace("document-end", "false");
+  for (const auto& [name, value] : reading)
+    if (values.table().find(name) && !values.given(name)) values.set(name, value, OptionSource::fallback);
 }
 
 // Compares the tokenizer with the hash in the run's recipe. Another vocabulary of the same size would give wrong ids.
@@ -166,7 +158,7 @@ data::DataSpec reading_spec(const OptionValues& values, const StoredModel& store
 
 StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   io::require_model_folder(fmt::format("[{}]", values.table().verb()), folder);
-  follow_recipe(values, folder);
+  follow_training(values, folder);
   StoredModel stored;
   stored.folder = folder;
   stored.spec = models::spec_from_folder(folder);

@@ -29,8 +29,8 @@ std::vector<Option> reading_options();
 // The labels of a predicted set (multilabel), separated as in data.
 std::string labels_of_set(const std::vector<std::string>& labels, const std::vector<std::uint8_t>& set);
 
-// `values` has machine_options(), precision_options() and line_options(). If the folder has a recipe.toml, --text,
-// --label, --case, --seq and --document-end default to its values.
+// `values` has machine_options(), precision_options() and line_options(). --text, --label, --case, --seq
+// and --document-end default to those of the model's training (tools/reading.h).
 StoredModel open_stored_model(OptionValues& values, const std::string& folder);
 data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored,
                             const std::vector<std::string>& files);

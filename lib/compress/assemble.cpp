@@ -102,7 +102,8 @@ io::Json config_of(const DenseParts& dense, const std::vector<CutLayer>& layers)
   io::Json config = dense.folder.config();
   io::ComeraBlock made = dense.block.value_or(io::ComeraBlock{});
   for (const CutLayer& layer : layers) made.chains.push_back(layer.chain);
-  if (!made.chains.empty()) config["comera"] = io::to_json(made);
+  if (!dense.reading.empty()) made.reading = dense.reading;
+  if (!made.chains.empty() || !made.reading.empty()) config["comera"] = io::to_json(made);
   return config;
 }
 

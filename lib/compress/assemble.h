@@ -33,6 +33,7 @@ struct DenseParts {
   const std::optional<io::ComeraBlock>& block;  // of a model that already has chains
   // Files with biases and norms that replace those of the folder.
   std::vector<std::string> vectors = {};
+  io::Reading reading = {};
 };
 
 // Writes the layers of this size to the folder `output` atomically: weights in as many shards as the source has,

@@ -60,6 +60,7 @@ struct Settings {
   int table_order = 3;       // of ttm
   Choice choice;
   std::vector<LayerRule> rules;
+  io::Reading reading = {};  // of the model, for the `comera` block
   bool gauge = true;
   bool uniform = false;         // every layer gets the same share of its bytes, in place of water-filling
   bool allow_slower = false;    // allows ranks at which two products take longer than the dense one

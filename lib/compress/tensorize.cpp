@@ -226,7 +226,7 @@ Result Tensorizer::store(std::size_t size, const std::vector<std::string>& vecto
   result.asked_ratio = sizes_[size].ratio;
   result.format = settings_.format;
   result.calibration = calibration();
-  result.files = assemble(jobs_, size, {folder_, block_, vectors}, result.calibration, place);
+  result.files = assemble(jobs_, size, {folder_, block_, vectors, settings_.reading}, result.calibration, place);
   result.blocks = refined_[size];
   const auto gains = [](const io::ChainSpec& chain) { return !chain.table() && gains_by_refinement(chain); };
   if (std::ranges::any_of(chains_at(jobs_, size), gains)) result.refinement_seconds = seconds_left_out_;

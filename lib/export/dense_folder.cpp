@@ -59,7 +59,9 @@ io::Metadata folder_metadata() { return {{"format", "pt"}}; }
 
 std::string dense_config(const io::ModelFolder& folder) {
   io::Json config = folder.config();
+  const auto block = io::parse_comera_block(config, folder.config_path());
   config.erase("comera");
+  if (block && !block->reading.empty()) config["comera"] = io::to_json(io::ComeraBlock{{}, {}, {}, block->reading});
   return io::json_text(config);
 }
 

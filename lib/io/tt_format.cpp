@@ -218,10 +218,25 @@ void check_chain(const ChainSpec& chain, const std::string& where) {
     fail_input("{}: {} exact rows are more than the {} rows of the table", where, layout.exact_rows, chain.shape[0]);
 }
 
+namespace {
+
+Reading reading_from(const Json& json, const std::string& where) {
+  if (!json.is_object()) fail_input("{}.reading: is not an object", where);
+  Reading reading;
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_string()) fail_input("{}.reading: {} is no string", where, printable(name));
+    reading[name] = value.get<std::string>();
+  }
+  return reading;
+}
+
+}  // namespace
+
 Json to_json(const ComeraBlock& block) {
   Json json{{"version", format_version}};
   if (block.threshold) json["threshold"] = *block.threshold;
   if (!block.model.empty()) json["model"] = Json::parse(block.model);
+  if (!block.reading.empty()) json["reading"] = block.reading;
   Json& tensors = json["tensors"] = Json::object();
   for (const ChainSpec& chain : block.chains) {
     const tt::Layout& layout = chain.layout;
@@ -254,7 +269,7 @@ std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::str
   if (!version.is_number_integer() || version < 1 || version > format_version)
     fail_input("{}: version {} is not one this program reads (1 to {}); use a newer comera", where,
                printable(version.dump().substr(0, 64)), format_version);
-  check_keys(json, {"version", "threshold", "model", "tensors"}, where);
+  check_keys(json, {"version", "threshold", "model", "reading", "tensors"}, where);
   ComeraBlock block;
   if (const auto found = json.find("threshold"); found != json.end()) {
     if (!found->is_number()) fail_input("{}.threshold: expected a number", where);
@@ -266,6 +281,7 @@ std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::str
     if (!found->is_object()) fail_input("{}.model: is not an object", where);
     block.model = found->dump();
   }
+  if (const auto found = json.find("reading"); found != json.end()) block.reading = reading_from(*found, where);
   const Json& tensors = member(json, "tensors", where);
   if (!tensors.is_object()) fail_input("{}.tensors: is not an object", where);
   for (const auto& [name, entry] : tensors.items()) block.chains.push_back(chain_from(name, entry, file_name));

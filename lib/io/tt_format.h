@@ -2,6 +2,7 @@
 // in config.json.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,11 +54,15 @@ struct ChainSpec {
   std::string exact_rows_name() const { return name + ".exact.rows"; }
 };
 
+// How text was read in the training of a model: options of `pretrain`, such as document-end, by name.
+using Reading = std::map<std::string, std::string>;
+
 // The `comera` block of config.json.
 struct ComeraBlock {
   std::vector<ChainSpec> chains;
   std::optional<double> threshold;  // entries of a diagonal at or below it (negative ones too) count as zero
   std::string model;                // a JSON object of the architecture; "" if there is none
+  Reading reading = {};             // of the run that the folder was made of
 };
 
 Json to_json(const ComeraBlock& block);

@@ -21,7 +21,7 @@ ChainSpec table() {
   return {"embeddings.word_embeddings", {7, 6}, tt::ttm_layout({4, 2}, {3, 2}, {1, 3, 1}), {1, 3, 1}, true};
 }
 
-ComeraBlock good_block() { return {{linear(), table()}, 0.01, R"({"norm":"post"})"}; }
+ComeraBlock good_block() { return {{linear(), table()}, 0.01, R"({"norm":"post"})", {{"document-end", "false"}}}; }
 
 Json config_of(const ComeraBlock& block) { return {{"model_type", "bert"}, {"comera", to_json(block)}}; }
 
@@ -104,6 +104,7 @@ TEST_CASE("tt format: the block reads back as written") {
   CHECK(to_json(*block) == to_json(good_block()));
   CHECK(block->threshold == 0.01);
   CHECK(block->model == R"({"norm":"post"})");
+  CHECK(block->reading == Reading{{"document-end", "false"}});
   CHECK(block->chains[1].folded);
   CHECK_FALSE(parse_comera_block(Json{{"model_type", "bert"}}, "config.json"));
 }
@@ -163,6 +164,8 @@ TEST_CASE("tt format: errors for an inconsistent block name the place") {
   CHECK_THAT(broken("/tensors", 1), Contains("not an object"));
   CHECK_THAT(broken("/threshold", "x"), Contains("threshold"));
   CHECK_THAT(broken("/model", 1), Contains("model"));
+  CHECK_THAT(broken("/reading", 1), Contains("comera.reading: is not an object"));
+  CHECK_THAT(broken("/reading/document-end", true), Contains("comera.reading: document-end is no string"));
   CHECK_THAT(in_query("kind", "cp"), Contains("comera.tensors.encoder.query") && Contains("kind"));
   CHECK_THAT(in_query("rank", 3), Contains("unknown key \"rank\"") && Contains("ranks"));
   CHECK_THAT(in_query("orientation", "out_in"), Contains("orientation"));

@@ -10,6 +10,7 @@
 #include "tools/choices.h"
 #include "tools/clicks.h"
 #include "tools/images.h"
+#include "tools/reading.h"
 #include "tools/sentences.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
@@ -62,14 +63,13 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   return report;
 }
 
-// By default a run folder is read with end tokens, and a model that is compressed from it without them. Their
-// perplexities are then over different tokens.
+// Perplexities with and without end tokens are over different tokens.
 void tell_document_ends(const OptionValues& given, const OptionValues& values, const std::string& folder) {
   if (given.given("document-end")) return;
-  log_info(
-      "documents are read {} an end token, {}; to compare two models, give both the same --[no-]document-end",
-      values.flag("document-end") ? "with" : "without",
-      path_exists(join_path(folder, "recipe.toml")) ? "as the run was trained" : "because this is not a run folder");
+  log_info("documents are read {} an end token, {}; to compare two models, give both the same --[no-]document-end",
+           values.flag("document-end") ? "with" : "without",
+           reading_of(folder).contains("document-end") ? "as the model was trained"
+                                                       : "because the folder does not tell how the model was trained");
 }
 
 void print(const OptionValues& values, const report::EvaluationReport& evaluation, const std::string& folder) {

@@ -10,6 +10,7 @@
 #include "models/model_options.h"
 #include "tools/fitting.h"
 #include "tools/images.h"
+#include "tools/reading.h"
 #include "tools/regression.h"
 #include "tools/stored_model.h"
 #include "tools/teaching.h"
@@ -115,6 +116,9 @@ void settle(OptionValues& values) {
         "with --text",
         folder);
   settle_tokens(values, stored);
+  const io::Reading reading = reading_of(folder);
+  if (const auto ends = reading.find("document-end"); ends != reading.end() && !values.given("document-end"))
+    values.set("document-end", ends->second, OptionSource::fallback);
   const bool target = values.has("target-ratio") || values.has("target-size") || values.has("target-fraction");
   if (!values.given("adapt-ranks")) values.set("adapt-ranks", target ? "true" : "false", OptionSource::fallback);
   const bool images = train::task_of(values) == data::Task::image;  // they have labels always

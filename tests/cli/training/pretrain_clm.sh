@@ -31,7 +31,7 @@ run "$COMERA" inspect run
 expect_exit 0
 expect_out 'model.layers.1.mlp.down_proj'
 run "$COMERA" evaluate run --data dev.txt --json
-expect_err "documents are read with an end token, as the run was trained; to compare .* --\[no-\]document-end"
+expect_err "documents are read with an end token, as the model was trained; to compare .* --\[no-\]document-end"
 expect_exit 0
 expect_json "d['task'] == 'clm' and 1 < d['perplexity'] < 3.3 and d['examples'] > 0"
 cp .out packed.json
