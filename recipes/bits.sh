@@ -75,7 +75,7 @@ printf '| bits | method | bytes | %s |\n|---|---|---:|---:|\n' "$measure" > "$fo
 line dense - "$model" dense
 for number in $bits; do
   row nearest "$number" --bits "$number"
-  row gptq "$number" --bits "$number" --sweeps 0 "${calibrate[@]}" --refine=never
+  row gptq "$number" --bits "$number" --sweeps 0 "${calibrate[@]}" --no-clip-tokens --refine=never
   row comera "$number" --bits "$number" "${calibrate[@]}" --refine=never
   # A certificate states errors with up to 25 digits more than the plan counts for one form.
   budget=(--bits auto --budget $(($(bytes_of "$folder/comera-$number") + 4096)) "${calibrate[@]}")

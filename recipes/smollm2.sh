@@ -144,7 +144,7 @@ compress() { # bits method
     eora)
       [ "$1" != 2.5 ] || return 0 # there is no grid below
       [ -s "$folder/eora-$1.plan.json" ] || eora_plan "$budget" "$1" | keep "$folder/eora-$1.plan.json"
-      tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 --refine=never ;;
+      tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 --no-clip-tokens --refine=never ;;
     *) echo "smollm2.sh: there is no method '$2'; use nearest, gptq, eora, comera or refined" >&2 && exit 2 ;;
   esac
 }
@@ -156,7 +156,7 @@ unrefined=(--calibrate "$folder/calibration.txt" --refine=never)
 measure "$folder/trained" reference
 for method in $methods; do
   case $method in
-    gptq) tensorize_sizes gptq "${unrefined[@]}" --sweeps 0 --no-corrections ;;
+    gptq) tensorize_sizes gptq "${unrefined[@]}" --sweeps 0 --no-corrections --no-clip-tokens ;;
     comera) tensorize_sizes comera "${unrefined[@]}" ;;
     refined) tensorize_sizes refined --calibrate "$folder/calibration.txt" --refine --refine-steps "$refine" ;;
   esac

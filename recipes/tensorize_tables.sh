@@ -112,7 +112,7 @@ options_of() { # method
   case $1 in
     ttsvd) echo --form tt --order 2 --no-gauge --uniform --allow-slower ;;
     svd) echo --form lowrank --no-gauge --uniform --allow-slower ;;
-    white) echo --form lowrank --no-gauge --uniform --no-sequential ;;
+    white) echo --form lowrank --no-gauge --uniform --no-sequential --no-clip-tokens ;;
     ours | refined) ;;
     unlinked) echo --no-sequential ;; # no correction of the residual stream
     uniform) echo --uniform ;;        # equal shares of bytes instead of shares by effect

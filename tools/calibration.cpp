@@ -62,6 +62,7 @@ std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& val
   settings.chat = values.flag("chat");
   settings.length = values.integer("calibrate-length");
   settings.scratch = scratch;
+  if (values.table().find("clip-tokens")) settings.clips_tokens = values.flag("clip-tokens");
   if (values.table().find("adapter")) settings.adapter = adapter_of(values);
   return compress::calibrate(machine, settings);
 }

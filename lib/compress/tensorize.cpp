@@ -51,7 +51,8 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
   for (const auto& file : {s.final_file, s.goal.counted})
     if (file) text += fmt::format(" {}", file->dense_bytes());
   if (moments)
-    text += fmt::format(" {} {} {}", moments->info().hash, moments->info().tokens, moments->info().all_tokens());
+    text += fmt::format(" {} {} {} {}", moments->info().hash, moments->info().tokens, moments->info().all_tokens(),
+                        moments->info().clips_tokens);
   return hash_text(text) + "\n";
 }
 

@@ -245,6 +245,12 @@ std::vector<Option> form_options() {
            .group = "Form",
            .help = "with --calibrate: fit every layer to its inputs from the compressed blocks before it, and correct "
                    "their error in the residual stream"},
+          {.name = "clip-tokens",
+           .type = OptionType::flag,
+           .default_text = "true",
+           .group = "Form",
+           .help = "with --calibrate: a token whose residual stream is more than twice as long as the median counts as "
+                   "if it were twice as long; without it a few tokens with massive activations outweigh all others"},
           {.name = "again",
            .type = OptionType::flag,
            .group = "Form",

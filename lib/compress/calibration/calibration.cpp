@@ -59,6 +59,7 @@ class Calibration final : public InputMoments {
     probed_ = batches_of(some_of(sequences, TextPart::choosing, Probe::tokens), common);
     batches_ = batches_of(std::move(sequences), common);
     info_.files = files;
+    info_.clips_tokens = settings.clips_tokens;
     info_.hash = data::hash_files(files);
     // Other columns of the same file are a different text, so they change the hash.
     if (!settings.columns.empty() || settings.format || settings.chat)
@@ -247,20 +248,23 @@ class Calibration final : public InputMoments {
     for (const Group& group : groups) moments.push_back({group.layers, {}, {}, {}, size});
     const bool too_large = bytes_of(groups) > settings_.moments_in_memory;
     PartSums all(moments, too_large ? &scratch_ : nullptr);
-    Collector now(groups, Collector::Reads::inputs, follows || next == block ? before(block) : block, current(size),
-                  scratch_);
+    const auto reads = settings_.clips_tokens ? Collector::Reads::weighed_inputs : Collector::Reads::inputs;
+    Collector now(groups, reads, follows || next == block ? before(block) : block, current(size), scratch_);
     Collector::Seen dense;
     std::optional<TaskProgress> task(std::in_place, fmt::format("inputs of block {}", block + 1), std::ssize(used_));
     for (const std::size_t b : used_) {
       run(Version::replaced, size, current(size), b, now);
       std::vector<PartSums::Sums>& sums = all.of(batches_[b].part);
       for (std::size_t g = 0; g < groups.size(); ++g) {
-        const Collector::Seen& seen = now.seen[g];
+        Collector::Seen& seen = now.seen[g];
         if (!seen.has_x) continue;
+        if (seen.has_residual) weigh(seen.x, seen.weights);
         tt::add_upper_gram(sums[g].moment, seen.x);
         const std::string& last = groups[g].layers.back();
-        if (moved && seen.has_residual && targets_.give(last, b, dense))
-          tt::add_product_tn(sums[g].products, seen.x, wanted(dense, bias_of(last), seen.residual));
+        if (!moved || !seen.has_residual || !targets_.give(last, b, dense)) continue;
+        to_wanted(dense, bias_of(last), seen.residual);
+        weigh(dense.given, seen.weights);
+        tt::add_product_tn(sums[g].products, seen.x, dense.given);
       }
       task->advance();
     }
@@ -271,9 +275,18 @@ class Calibration final : public InputMoments {
     each(moments);
   }
 
+  // Multiplies each row by its weight; without weights all are 1.
+  static void weigh(tt::FloatMatrix& rows, std::span<const float> weights) {
+    COMERA_CHECK(weights.empty() || std::ssize(weights) == rows.rows);
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      if (weights[k] == 1) continue;
+      float* row = rows.row(static_cast<std::int64_t>(k));
+      for (std::int64_t j = 0; j < rows.columns; ++j) row[j] *= weights[k];
+    }
+  }
+
   // X W + R - R̂, without the bias, which both models have. In place of `dense.given`.
-  static const tt::FloatMatrix& wanted(Collector::Seen& dense, std::span<const float> bias,
-                                       const tt::FloatMatrix& residual) {
+  static void to_wanted(Collector::Seen& dense, std::span<const float> bias, const tt::FloatMatrix& residual) {
     tt::FloatMatrix& outputs = dense.given;
     constexpr std::int64_t strip = 64;  // rows
     tt::each_alone((outputs.rows + strip - 1) / strip, [&](std::int64_t part) {
@@ -284,7 +297,6 @@ class Calibration final : public InputMoments {
           row[j] += was[j] - is[j] - (bias.empty() ? 0 : bias[static_cast<std::size_t>(j)]);
       }
     });
-    return outputs;
   }
 
   // Empty if the layer has no bias.

@@ -25,6 +25,7 @@ struct CalibrationSettings {
   // Folder for temporary data that is too large for memory; "": the folder of temporary files.
   std::string scratch = {};
   std::string adapter = {};  // a PEFT LoRA folder that is merged into the model; "": none
+  bool clips_tokens = true;  // tokens with a long residual stream count less (Collector::Seen::weights)
   // Bytes of moments of layers that are measured together. More than one layer's are measured apart, and those of a
   // single layer are stored in the scratch folder.
   std::uint64_t moments_in_memory = std::uint64_t{1} << 30;

@@ -1,6 +1,7 @@
 #include "lib/compress/calibration/collector.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "lib/core/error.h"
@@ -48,7 +49,7 @@ Collector::Collector(std::span<const Group> groups, Reads reads, std::optional<s
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::string& layer : groups[g].layers) index_[layer] = g;
   // A layer that joins also needs the residual stream, which is known where its output would be added.
-  if (reads == Reads::inputs && !goes_on_) (groups.back().joins ? unread_ : end_) = groups.back().layers.back();
+  if (reads != Reads::outputs && !goes_on_) (groups.back().joins ? unread_ : end_) = groups.back().layers.back();
   if (outputs.block && *outputs.block < groups.front().block) known_ = outputs.block;
   outputs.block.reset();
 }
@@ -62,19 +63,40 @@ void Collector::see(const std::string& layer, const plan::Tensor& x) {
   const auto found = index_.find(layer);
   if (found == index_.end() && last_ == &seen.back()) seen_all();
   last_ = found == index_.end() ? nullptr : &seen[found->second];
-  if (last_ && !last_->has_x && reads_ == Reads::inputs) last_->has_x = read(x, last_->x);
+  if (last_ && !last_->has_x && reads_ != Reads::outputs) last_->has_x = read(x, last_->x);
   if (layer == end_) seen_all();
 }
 
 layers::Instead Collector::instead(const std::string& layer, std::int64_t tokens) {
-  if (layer == unread_) return {.nothing = true};
+  if (layer == unread_ && !weighs()) return {.nothing = true};
   return factors ? factors(layer, tokens) : layers::Instead{};
 }
 
 void Collector::join(const plan::Tensor& residual, const plan::Tensor& given) {
-  if (last_)
-    last_->has_residual = read(residual, last_->residual) && (reads_ == Reads::inputs || read(given, last_->given));
+  if (last_) {
+    last_->has_residual = read(residual, last_->residual) && (reads_ != Reads::outputs || read(given, last_->given));
+    last_->weights.clear();
+    if (last_->has_residual && weighs()) weigh(given, *last_);
+  }
   if (last_ == &seen.back()) seen_all();
+}
+
+void Collector::weigh(const plan::Tensor& given, Seen& seen) const {
+  const std::int64_t width = seen.residual.columns, length = batch_->batch.length;
+  const std::span<const std::int32_t> lengths = batch_->lengths();
+  for (std::int64_t b = 0; b < std::ssize(lengths); ++b)
+    for (std::int64_t t = 0; t < lengths[static_cast<std::size_t>(b)]; ++t) {
+      const float* before = seen.residual.row(std::ssize(seen.weights));
+      const float* added = static_cast<const float*>(given.data) + (b * length + t) * width;
+      float sum = 0;
+      for (std::int64_t j = 0; j < width; ++j) sum += (before[j] + added[j]) * (before[j] + added[j]);
+      seen.weights.push_back(std::sqrt(sum));
+    }
+  std::vector<float> sorted = seen.weights;
+  const auto middle = sorted.begin() + std::ssize(sorted) / 2;
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  const float longest = static_cast<float>(Seen::clip) * *middle;
+  for (float& weight : seen.weights) weight = weight > longest ? longest / weight : 1;
 }
 
 void Collector::seen_all() {

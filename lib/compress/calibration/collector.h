@@ -62,12 +62,18 @@ struct SeenEnough {};
 // Padding rows are left out.
 class Collector final : public layers::InputObserver {
  public:
-  enum class Reads : std::uint8_t { inputs, outputs };
+  enum class Reads : std::uint8_t { inputs, weighed_inputs, outputs };
 
   struct Seen {
     // [tokens x in], [tokens x out], [tokens x out]; `given` is added to the residual stream. `x` is read with the
     // inputs, `given` with the outputs.
     tt::FloatMatrix x, residual, given;
+    // With weighed inputs, for fitted and choosing text: a factor for each token, min(1, clip median / length), where
+    // length is |residual + given| and `median` that of the batch. The next norm divides the stream, and any error in
+    // it, by this length. Of a few tokens it is a hundred times that of others (massive activations, Sun et al. 2024,
+    // arXiv 2402.17762), and their errors would outweigh those of all other text.
+    std::vector<float> weights;
+    static constexpr double clip = 2;
     // False: the matrices hold data of an earlier batch. A head may read only some of the rows, or add to no residual
     // stream.
     bool has_x = false, has_residual = false;
@@ -93,6 +99,8 @@ class Collector final : public layers::InputObserver {
 
  private:
   bool read(const plan::Tensor& x, tt::FloatMatrix& values) const;
+  bool weighs() const { return reads_ == Reads::weighed_inputs && batch_->part != TextPart::judging; }
+  void weigh(const plan::Tensor& given, Seen& seen) const;
   void seen_all();
 
   std::map<std::string, std::size_t> index_;
@@ -101,8 +109,8 @@ class Collector final : public layers::InputObserver {
   ScratchFile& scratch_;
   std::optional<std::size_t> known_, kept_;
   bool goes_on_ = false;  // the forward continues after the last group
-  // The last layer, whose outputs nobody reads: one that adds to a residual stream computes nothing, and a forward ends
-  // at any other. Empty: its outputs are read.
+  // The last layer: one that adds to a residual stream computes nothing if its tokens are not weighed, and a forward
+  // ends at any other. Empty: its outputs are read.
   std::string unread_, end_;
   const TextBatch* batch_ = nullptr;
   BlockOutput* output_ = nullptr;

@@ -32,6 +32,7 @@ struct MomentsInfo {
   bool sequential = false;                   // the inputs of a layer came from the compressed layers before it
   // Judging tokens; 0 in certificates of older versions, where the judging text also took part in choices.
   std::int64_t judged_tokens = 0;
+  bool clips_tokens = true;  // in sums of fitted and choosing tokens; not in certificates, which judge
 
   std::int64_t& part(TextPart part) {
     return part == TextPart::fitted ? tokens : part == TextPart::choosing ? held_tokens : judged_tokens;
@@ -40,7 +41,8 @@ struct MomentsInfo {
 };
 
 // Layers that read the same input x. If weights were replaced, the target output of a layer that adds to a residual
-// stream r is y = x₀ W + r₀ - r, with x₀ and r₀ of the dense model.
+// stream r is y = x₀ W + r₀ - r, with x₀ and r₀ of the dense model. If tokens are clipped, x and y of a token with a
+// long stream have a factor below 1, except in `judged`.
 struct MomentGroup {
   struct Sums {
     tt::KeptMatrix moment;    // sum of xᵀ x over tokens, [in x in]
