@@ -9,12 +9,11 @@
 
 namespace comera::kernels {
 
-constexpr double shortest_vector = 1e-12;  // lower limit for a length that is divided by
+constexpr double shortest_vector = 1e-12;  // lower limit for the length of a vector in a cosine
 
 // Vector k of B*T belongs to sequence k / T and counts if k % T < lengths[k / T]. The loss is the mean over the counted
 // vectors of a sequence, summed over sequences:
-//   *loss += weight * *scale * sum_b mean_t d(x, target)
-// with d = |x - target|^2 / N (squared), |x - target|^2 / |target|^2 (relative) or 1 - cos(x, target).
+//   *loss += weight * *scale * sum_b mean_t d(x, target), d = |x - target|^2 / N or 1 - cos(x, target).
 struct VectorDistance {
   Distance distance = Distance::squared;
   std::int64_t sequences = 0, length = 0, columns = 0;  // B, T, N

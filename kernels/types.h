@@ -43,7 +43,7 @@ enum class Status : int { ok, unsupported_dtype, unsupported_shape, workspace_to
 enum class Activation : std::uint8_t { none, gelu, silu, tanh, gelu_tanh, relu };
 enum class NormKind : std::uint8_t { layer, rms };
 enum class Pooling : std::uint8_t { mean, first };
-enum class Distance : std::uint8_t { squared, relative, cosine };
+enum class Distance : std::uint8_t { squared, cosine };
 enum class RankPenalty : std::uint8_t { size, mean };
 
 struct LateSums;  // late_sums.h

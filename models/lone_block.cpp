@@ -183,7 +183,7 @@ class LoneBlock final : public layers::Model {
     Walk& walk = pass_->walk;
     Tensor distances = walk.make_statistic("distances", {pass_->tokens()});
     walk.run(walk.backend().vector_distance,
-             kernels::VectorDistance{.distance = kernels::Distance::relative,
+             kernels::VectorDistance{.distance = kernels::Distance::squared,
                                      .sequences = pass_->tokens(),
                                      .length = 1,
                                      .columns = hidden(),
@@ -201,7 +201,7 @@ class LoneBlock final : public layers::Model {
     Walk& walk = pass_->walk;
     Tensor d = walk.make("d_output", {pass_->tokens(), hidden()});
     walk.run(walk.backend().vector_distance_backward,
-             kernels::VectorDistanceBackward{.distance = kernels::Distance::relative,
+             kernels::VectorDistanceBackward{.distance = kernels::Distance::squared,
                                              .sequences = pass_->tokens(),
                                              .length = 1,
                                              .columns = hidden(),

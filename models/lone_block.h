@@ -16,8 +16,7 @@ constexpr const char *block_input = "block_input", *block_target = "block_target
 bool norms_inputs(const ModelSpec& spec);
 
 // The block of this number, with the norm before it. A batch holds `lengths`, `samples` and the two tensors above.
-//   loss = sum over tokens of |output - target|^2 / |target|^2, times the step's loss scale,
-// because the next norm divides the residual stream by its size, which differs by powers of ten between tokens.
+//   loss = sum over tokens of |output - target|^2 / hidden, times the step's loss scale.
 // Evaluations also give the output as Outputs::hidden, and for models that norm their inputs the input of the next
 // block as Outputs::embedding, both [B*T, hidden]. Without dropout. Parameters have the names that they have in the
 // whole model. The last norm has no influence on the loss where it belongs to the next block.

@@ -39,13 +39,6 @@ double square_distance(const Element* x, const Element* y, std::int64_t count) {
 
 double length_of(const Element* x, std::int64_t count) { return max(std::sqrt(dot(x, x, count)), shortest_vector); }
 
-// What the squared distance of a target is divided by.
-double divisor_of(Distance kind, const Element* target, std::int64_t columns) {
-  if (kind == Distance::squared) return static_cast<double>(columns);
-  const double length = length_of(target, columns);
-  return length * length;
-}
-
 template <class Args>
 double share_of(const Args& a, std::int64_t k) {
   const std::int64_t count = a.lengths ? a.lengths[k / a.length] : a.length;
@@ -62,7 +55,7 @@ Status run(const Context& context, const VectorDistance& a) {
     if (share_of(a, k) > 0)
       d = a.distance == Distance::cosine
               ? 1 - dot(x, target, a.columns) / (length_of(x, a.columns) * length_of(target, a.columns))
-              : square_distance(x, target, a.columns) / divisor_of(a.distance, target, a.columns);
+              : square_distance(x, target, a.columns) / static_cast<double>(a.columns);
     distances[k] = static_cast<float>(d);
   });
   double sum = 0;
@@ -87,8 +80,8 @@ Status run(const Context& context, const VectorDistanceBackward& a) {
     const double share = share_of(a, k), factor = share * a.weight * *a.scale;
     if (share == 0) {
       if (!a.accumulate) sweep(0, a.columns, [&](std::int64_t i, auto lanes) { store(dx + i, zero(), lanes); });
-    } else if (a.distance != Distance::cosine) {
-      const F twice = set(static_cast<float>(2 * factor / divisor_of(a.distance, target, a.columns)));
+    } else if (a.distance == Distance::squared) {
+      const F twice = set(static_cast<float>(2 * factor / static_cast<double>(a.columns)));
       sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
         const F d = twice * (load(x + i, lanes) - load(target + i, lanes));
         store(dx + i, a.accumulate ? load(dx + i, lanes) + d : d, lanes);

@@ -34,19 +34,12 @@ __device__ Products products_of(Distance distance, const T* x, const T* target, 
     }
   }
   if (distance == Distance::squared) return {0, 0, 0, sum_of_row(sum.difference)};
-  if (distance == Distance::relative) return {0, sum_of_row(sum.target), 0, sum_of_row(sum.difference)};
   return {sum_of_row(sum.x), sum_of_row(sum.target), sum_of_row(sum.both), 0};
 }
 
 COMERA_DEVICE double length_of(float square) {
   const double length = sqrt(static_cast<double>(square));
   return length < shortest_vector ? shortest_vector : length;
-}
-
-// What the squared distance of a target is divided by.
-COMERA_DEVICE double divisor_of(Distance distance, const Products& p, std::int64_t columns) {
-  const double length = length_of(p.target);
-  return distance == Distance::squared ? static_cast<double>(columns) : length * length;
 }
 
 template <class T>
@@ -58,7 +51,7 @@ __global__ void __launch_bounds__(row_threads) measure(const VectorDistance __gr
       const Products p = products_of(a.distance, static_cast<const T*>(a.x) + k * a.columns,
                                      static_cast<const T*>(a.target) + k * a.columns, a.columns, aligned);
       d = a.distance == Distance::cosine ? 1 - p.both / (length_of(p.x) * length_of(p.target))
-                                         : p.difference / divisor_of(a.distance, p, a.columns);
+                                         : p.difference / static_cast<double>(a.columns);
     }
     if (threadIdx.x == 0) static_cast<float*>(a.distances)[k] = static_cast<float>(d);
   }
@@ -98,12 +91,11 @@ __device__ Combination gradient_of(const VectorDistanceBackward& a, std::int64_t
                                    bool aligned) {
   const double share = share_of(a, k), factor = share * a.weight * *a.scale;
   if (share == 0) return {};
-  const Products p =
-      a.distance == Distance::squared ? Products{} : products_of(a.distance, x, target, a.columns, aligned);
-  if (a.distance != Distance::cosine) {
-    const auto twice = static_cast<float>(2 * factor / divisor_of(a.distance, p, a.columns));
+  if (a.distance == Distance::squared) {
+    const auto twice = static_cast<float>(2 * factor / static_cast<double>(a.columns));
     return {twice, -twice};
   }
+  const Products p = products_of(a.distance, x, target, a.columns, aligned);
   const double length = length_of(p.x), other = length_of(p.target), along = p.both / (length * other);
   return {static_cast<float>(factor * along / (length * length)), static_cast<float>(-factor / (length * other))};
 }
@@ -116,7 +108,7 @@ __global__ void __launch_bounds__(row_threads)
     const T *x = static_cast<const T*>(a.x) + k * a.columns, *target = static_cast<const T*>(a.target) + k * a.columns;
     T* dx = static_cast<T*>(a.dx) + k * a.columns;
     const Combination c = gradient_of(a, k, x, target, aligned);
-    const bool none = c.on == 0 && c.of == 0, differs = a.distance != Distance::cosine;
+    const bool none = c.on == 0 && c.of == 0, squared = a.distance == Distance::squared;
     if (none && a.accumulate) continue;
     for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
       Eight d{};
@@ -124,7 +116,7 @@ __global__ void __launch_bounds__(row_threads)
       if (!none) {
         const Eight u = get<Eight>(x, at, a.columns, aligned), v = get<Eight>(target, at, a.columns, aligned);
 #pragma unroll
-        for (int j = 0; j < 8; ++j) d.v[j] += differs ? c.on * (u.v[j] - v.v[j]) : fmaf(c.on, u.v[j], c.of * v.v[j]);
+        for (int j = 0; j < 8; ++j) d.v[j] += squared ? c.on * (u.v[j] - v.v[j]) : fmaf(c.on, u.v[j], c.of * v.v[j]);
       }
       put(dx, at, a.columns, aligned, d);
     }

@@ -27,21 +27,13 @@ T vector_length(const T* x, std::int64_t count) {
   return real_part(norm) < shortest_vector ? T(shortest_vector) : norm;
 }
 
-// What the squared distance of a target is divided by.
-template <class T>
-T divisor_of(Distance kind, const T* target, std::int64_t columns) {
-  if (kind == Distance::squared) return T(static_cast<double>(columns));
-  const T length = vector_length(target, columns);
-  return length * length;
-}
-
 template <class T>
 T distance_of(Distance kind, const T* x, const T* target, std::int64_t columns) {
   if (kind == Distance::cosine)
     return T(1) - inner(x, target, columns) / (vector_length(x, columns) * vector_length(target, columns));
   T sum(0);
   for (std::int64_t j = 0; j < columns; ++j) sum += (x[j] - target[j]) * (x[j] - target[j]);
-  return sum / divisor_of(kind, target, columns);
+  return sum / T(static_cast<double>(columns));
 }
 
 template <class T>
@@ -59,8 +51,7 @@ void compute(const VectorDistance& a) {
   *out<W>(a.loss) += loss * W(a.weight * *a.scale);
 }
 
-// Squared distance: 2 (x - target) / N, relative: 2 (x - target) / |target|^2. Cosine c, with unit vectors u of x and v
-// of the target: (c u - v) / |x|.
+// Squared distance: 2 (x - target) / N. Cosine c, with unit vectors u of x and v of the target: (c u - v) / |x|.
 template <class T>
 void compute(const VectorDistanceBackward& a) {
   for (std::int64_t k = 0; k < a.sequences * a.length; ++k) {
@@ -70,12 +61,11 @@ void compute(const VectorDistanceBackward& a) {
     const bool counts = share_of(a, k) > 0, cosine = counts && a.distance == Distance::cosine;
     const T length = cosine ? vector_length(x, a.columns) : T(1),
             other = cosine ? vector_length(target, a.columns) : T(1);
-    const T twice = counts && !cosine ? factor * T(2) / divisor_of(a.distance, target, a.columns) : T(0);
     const T along = cosine ? inner(x, target, a.columns) / (length * other) : T(0);
     for (std::int64_t j = 0; j < a.columns; ++j) {
       T d(0);
       if (cosine) d = factor * (along * x[j] / length - target[j] / other) / length;
-      if (counts && !cosine) d = twice * (x[j] - target[j]);
+      if (counts && !cosine) d = factor * T(2 / static_cast<double>(a.columns)) * (x[j] - target[j]);
       if (a.accumulate)
         dx[j] += d;
       else

@@ -13,7 +13,22 @@
 #include "models/lone_block.h"
 
 namespace comera::compress {
-namespace {}  // namespace
+namespace {
+
+// The squared norm of the rows of tokens, without padding.
+double squared_target(const data::Batch& batch) {
+  const auto target = batch[models::block_target].as<const float>();
+  const auto lengths = batch["lengths"].as<const std::int32_t>();
+  const std::size_t sequence = target.size() / lengths.size(),
+                    hidden = sequence / static_cast<std::size_t>(batch.length);
+  double sum = 0;
+  for (std::size_t b = 0; b < lengths.size(); ++b)
+    for (const float value : target.subspan(b * sequence, static_cast<std::size_t>(lengths[b]) * hidden))
+      sum += static_cast<double>(value) * value;
+  return sum;
+}
+
+}  // namespace
 
 BlockTrainer::BlockTrainer(BlockFlows& flows, const models::ModelSpec& spec, std::size_t block)
     : flows_(flows), block_(block), rule_(std::make_shared<BlockUpdateRule>()) {
@@ -44,15 +59,16 @@ void BlockTrainer::round_scales() {
 }
 
 double BlockTrainer::error(TextPart part) {
-  double lost = 0, tokens = 0;
+  double lost = 0, whole = 0;
+  const auto hidden = static_cast<double>(models::common(flows_.spec()).hidden);
   for (std::size_t b = 0; b < flows_.batches().size(); ++b) {
     if (flows_.batches()[b].part != part) continue;
     check_stop();
     const data::Batch& batch = flows_.batch(b);
-    lost += engine_->evaluate(batch).loss;
-    tokens += static_cast<double>(batch.counted);
+    lost += engine_->evaluate(batch).loss * hidden;
+    whole += squared_target(batch);
   }
-  return tokens > 0 ? std::sqrt(lost / tokens) : 0;
+  return whole > 0 ? std::sqrt(lost / whole) : 0;
 }
 
 double BlockTrainer::rate_of(std::int64_t step, const Refinement& settings) const {

@@ -31,7 +31,7 @@ class BlockTrainer {
   // Rounds the scales of all such weights to half precision.
   void round_scales();
 
-  // ||output - target|| / ||target||, root mean square over the tokens of this part of the text.
+  // ||output - target|| / ||target|| over the tokens of this part of the text.
   double error(TextPart part);
   // Steps over the fitted text. The rate rises over the first tenth and then falls to zero as a cosine. Ends early if a
   // gradient is not finite.
