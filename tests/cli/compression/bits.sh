@@ -7,6 +7,11 @@ small="--layers 2 --hidden 96 --intermediate 128 --vocabulary 100 --heads 4"
 $make bert $small --architecture bert --shards 1 --type F32
 # shellcheck disable=SC2086
 $make llama $small --architecture llama --shards 2 --type BF16
+# The bytes of all tensors, without the header, which has the time of the run.
+tensors_of() { python3 -c "
+import hashlib, sys
+data = open(sys.argv[1], 'rb').read()
+print(hashlib.sha256(data[8 + int.from_bytes(data[:8], 'little'):]).hexdigest())" "$1"; }
 bytes() { cat "$1"/*.safetensors | wc -c; }
 
 # Linear weights of 96 inputs have 3 blocks per line: 54 bytes in place of 384.
@@ -71,6 +76,21 @@ sed 's/q3_0/q9_9/' plan.json >broken.json
 run "$COMERA" tensorize bert --plan broken.json -o no
 expect_exit 2
 expect_err "there is no grid 'q9_9'"
+
+# A plan with text makes what the run that dumped it makes, the decoder of words included.
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
+for i in $(seq 120); do printf 'red round and green square %s and blue\n' "$([ $((i % 3)) = 0 ] && echo green || echo red)"; done >text.txt
+text=(--calibrate text.txt --tokenizer vocab.txt --calibrate-tokens 800)
+run "$COMERA" tensorize llama --bits 3 "${text[@]}" -o direct
+expect_exit 0
+run "$COMERA" tensorize llama --bits 3 "${text[@]}" --dump-plan text-plan.json
+expect_exit 0
+run "$COMERA" tensorize llama --plan text-plan.json "${text[@]}" -o planned-text
+expect_exit 0
+grep -q lm_head text-plan.json || fail "the plan has the decoder of words"
+for file in direct/*.safetensors; do
+  expect_equal "$(tensors_of "$file")" "$(tensors_of "planned-text/$(basename "$file")")"
+done
 
 # Only what another program stores.
 run "$COMERA" tensorize bert -o for-gguf --bits auto --ratio 4 --for gguf
