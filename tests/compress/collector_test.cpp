@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
+#include <span>
 
 #include "lib/compress/calibration/calibration.h"
 #include "lib/io/model_folder.h"
@@ -74,7 +75,7 @@ TEST_CASE("calibration: tokens with massive activations do not outweigh the othe
     for (const io::ModelFolder::Entry& entry : model.entries()) {
       numbers.push_back(model.read_floats(entry.tensor.name, entry.tensor.shape));
       if (entry.tensor.name == "model.embed_tokens.weight")
-        for (int j = 0; j < hidden; ++j) numbers.back()[static_cast<std::size_t>(7 * hidden + j)] *= 1000;
+        for (float& number : std::span(numbers.back()).subspan(std::size_t{7} * hidden, hidden)) number *= 1000;
       tensors.push_back({entry.tensor.name, io::StoredType::F32, entry.tensor.shape, numbers.back().data()});
     }
     io::write_safetensors(folder / "new.safetensors", tensors, {});
