@@ -67,7 +67,7 @@ reference() {
     --resume
 }
 
-# Without document ends: the run has them by its recipe, and the original, which it was trained from, has not.
+# Without document ends: `trained` has them by its recipe, and the original, from which it was trained, has not.
 measure() { # model name
   [ -f "$folder/$2.windows" ] || "$comera" evaluate "$1" --data "$folder/last.txt" --seq 256 --stride 128 --batch 1 \
     --no-document-end --threads "$threads" --predictions "$folder/$2.windows" --json > "$folder/$2.json"
@@ -144,7 +144,8 @@ compress() { # bits method
     eora)
       [ "$1" != 2.5 ] || return 0 # there is no grid below
       [ -s "$folder/eora-$1.plan.json" ] || eora_plan "$budget" "$1" | keep "$folder/eora-$1.plan.json"
-      tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 --no-clip-tokens --refine=never ;;
+      tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 --no-clip-tokens \
+        --refine=never ;;
     *) echo "smollm2.sh: there is no method '$2'; use nearest, gptq, eora, comera or refined" >&2 && exit 2 ;;
   esac
 }

@@ -14,7 +14,6 @@
 #include "lib/train/run_folder.h"
 #include "lib/train/train_options.h"
 #include "tools/images.h"
-#include "tools/reading.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
@@ -24,8 +23,7 @@ constexpr const char* words[] = {"text", "chat", "data-format", "label",       "
                                  "case", "seq",  "batch",       "document-end"};
 
 // Uses the column options and lengths of the model's training as defaults.
-void follow_training(OptionValues& values, const std::string& folder) {
-  io::Reading reading = reading_of(folder);
+void follow(OptionValues& values, io::Reading reading) {
   // Checkpoints of others are assumed to be trained without document ends.
   reading.emplace("document-end", "false");
   for (const auto& [name, value] : reading)
@@ -158,9 +156,10 @@ data::DataSpec reading_spec(const OptionValues& values, const StoredModel& store
 
 StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   io::require_model_folder(fmt::format("[{}]", values.table().verb()), folder);
-  follow_training(values, folder);
   StoredModel stored;
   stored.folder = folder;
+  stored.reading = reading_of(folder);
+  follow(values, stored.reading);
   stored.spec = models::spec_from_folder(folder);
   settle_task(values, stored);
   models::run_on_grids(stored.spec);

@@ -6,6 +6,7 @@
 #include "lib/engine/engine.h"
 #include "models/architecture.h"
 #include "tools/machine.h"
+#include "tools/reading.h"
 
 namespace comera::tools {
 
@@ -14,6 +15,7 @@ struct StoredModel {
   OpenMachine open;
   models::ModelSpec spec;
   std::unique_ptr<engine::Engine> engine;
+  io::Reading reading;                               // of its training; empty: not known
   std::shared_ptr<const data::Tokenizer> tokenizer;  // null: the inputs are no text
   std::shared_ptr<const data::FeatureMap> features;  // of a model of clicks
   std::optional<data::ImageFrame> frame;             // of a model of images
@@ -29,8 +31,8 @@ std::vector<Option> reading_options();
 // The labels of a predicted set (multilabel), separated as in data.
 std::string labels_of_set(const std::vector<std::string>& labels, const std::vector<std::uint8_t>& set);
 
-// `values` has machine_options(), precision_options() and line_options(). --text, --label, --case, --seq
-// and --document-end default to those of the model's training (tools/reading.h).
+// `values` has machine_options(), precision_options() and line_options(). --text, --label, --case, --seq and
+// --document-end default to those of the model's training (tools/reading.h).
 StoredModel open_stored_model(OptionValues& values, const std::string& folder);
 data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored,
                             const std::vector<std::string>& files);

@@ -30,7 +30,8 @@ struct LayerAtSize {
 struct LayerJob {
   std::size_t number = 0;  // place in the vector of jobs; part of the names of files in the work folder
   Candidate candidate;
-  std::optional<LayerPlan> first = {};  // before ranks are allotted; rank 0: no rule sets the rank
+  // Before ranks are allotted; rank 0: no rule sets the rank. With a plan file that of the file.
+  std::optional<LayerPlan> first = {};
   std::optional<tt::LossCurve> curve = {};
   // Of a layer on a grid: its forms, by bytes. Entry r of the curve belongs to menu[r - 1] in place of rank r.
   std::vector<LayerPlan> menu = {};

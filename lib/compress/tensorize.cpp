@@ -133,7 +133,7 @@ void Tensorizer::make_plans() {
       require_storable(plan, job.candidate, settings_.made_for,
                        fmt::format("{}: layer {}", goal.plan_file, printable(plan.name)));
       settle_exact_rows(plan, moments_.get());
-      job.first = plan;  // what the fit reads of a table depends on its form
+      job.first = plan;
     }
     return add_size(ratio);
   }

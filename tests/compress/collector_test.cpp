@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <span>
 
@@ -61,6 +62,9 @@ TEST_CASE("collector: a token whose stream is longer than twice the median count
   CHECK(weights_of(Collector::Reads::inputs, TextPart::fitted, lengths).empty());
   CHECK(weights_of(Collector::Reads::weighed_inputs, TextPart::fitted, std::vector<float>(8, 0)) ==
         std::vector<float>(5, 1));
+  const float none = std::numeric_limits<float>::quiet_NaN(), endless = std::numeric_limits<float>::infinity();
+  CHECK(weights_of(Collector::Reads::weighed_inputs, TextPart::fitted, {none, endless, 3, 0, 1, 100, 0, 0}) ==
+        std::vector<float>{1, 1, 2 * 1.0F / 3, 1, 2 * 1.0F / 100});
 }
 
 // One word has a row of the table that is a thousand times as long as before.

@@ -10,7 +10,6 @@
 #include "tools/choices.h"
 #include "tools/clicks.h"
 #include "tools/images.h"
-#include "tools/reading.h"
 #include "tools/sentences.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
@@ -64,12 +63,12 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
 }
 
 // Perplexities with and without end tokens are over different tokens.
-void tell_document_ends(const OptionValues& given, const OptionValues& values, const std::string& folder) {
+void tell_document_ends(const OptionValues& given, const OptionValues& values, const io::Reading& reading) {
   if (given.given("document-end")) return;
   log_info("documents are read {} an end token, {}; to compare two models, give both the same --[no-]document-end",
            values.flag("document-end") ? "with" : "without",
-           reading_of(folder).contains("document-end") ? "as the model was trained"
-                                                       : "because the folder does not tell how the model was trained");
+           reading.contains("document-end") ? "as the model was trained"
+                                            : "because the folder does not tell how the model was trained");
 }
 
 void print(const OptionValues& values, const report::EvaluationReport& evaluation, const std::string& folder) {
@@ -164,7 +163,7 @@ int run_evaluate(const OptionValues& given) {
   for (const std::string& text : values.list("require"))
     requirements.push_back(report::parse_requirement(text, models::common(stored.spec).task));
   const report::EvaluationReport evaluation = evaluate(values, stored);
-  if (models::common(stored.spec).task == data::Task::clm) tell_document_ends(given, values, stored.folder);
+  if (models::common(stored.spec).task == data::Task::clm) tell_document_ends(given, values, stored.reading);
   if (evaluation.result.counted == 0)
     fail_input("[evaluate] {}: holds nothing to evaluate on", values.list("data").front());
   print(values, evaluation, stored.folder);

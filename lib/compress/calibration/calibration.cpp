@@ -262,9 +262,7 @@ class Calibration final : public InputMoments {
         tt::add_upper_gram(sums[g].moment, seen.x);
         const std::string& last = groups[g].layers.back();
         if (!moved || !seen.has_residual || !targets_.give(last, b, dense)) continue;
-        to_wanted(dense, bias_of(last), seen.residual, seen.weights);
-        weigh(dense.given, seen.weights);
-        tt::add_product_tn(sums[g].products, seen.x, dense.given);
+        tt::add_product_tn(sums[g].products, seen.x, wanted(dense, bias_of(last), seen.residual, seen.weights));
       }
       task->advance();
     }
@@ -285,11 +283,11 @@ class Calibration final : public InputMoments {
     }
   }
 
-  // X W + w (R - R̂), without the bias, which both models have. In place of `dense.given`. The error of a long stream
-  // may be larger than the outputs of all other tokens: to correct it whole, a weight would grow, and so would the
-  // rounding of all its numbers.
-  static void to_wanted(Collector::Seen& dense, std::span<const float> bias, const tt::FloatMatrix& residual,
-                        std::span<const float> weights) {
+  // w (X W + w (R - R̂)), without the bias, which both models have; in place of `dense.given`. A token's weight w also
+  // scales the error of its stream. In a long stream this error may be larger than the outputs of all other tokens.
+  // A layer that corrects all of it has larger numbers, and all of them are then rounded more coarsely.
+  static const tt::FloatMatrix& wanted(Collector::Seen& dense, std::span<const float> bias,
+                                       const tt::FloatMatrix& residual, std::span<const float> weights) {
     tt::FloatMatrix& outputs = dense.given;
     constexpr std::int64_t strip = 64;  // rows
     tt::each_alone((outputs.rows + strip - 1) / strip, [&](std::int64_t part) {
@@ -298,9 +296,11 @@ class Calibration final : public InputMoments {
         const float *was = dense.residual.row(k), *is = residual.row(k);
         const float weight = weights.empty() ? 1 : weights[static_cast<std::size_t>(k)];
         for (std::int64_t j = 0; j < outputs.columns; ++j)
-          row[j] += weight * (was[j] - is[j]) - (bias.empty() ? 0 : bias[static_cast<std::size_t>(j)]);
+          row[j] =
+              weight * (row[j] + weight * (was[j] - is[j]) - (bias.empty() ? 0 : bias[static_cast<std::size_t>(j)]));
       }
     });
+    return outputs;
   }
 
   // Empty if the layer has no bias.

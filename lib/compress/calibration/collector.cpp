@@ -90,7 +90,7 @@ void Collector::weigh(const plan::Tensor& given, Seen& seen) const {
       const float* added = static_cast<const float*>(given.data) + (b * length + t) * width;
       float sum = 0;
       for (std::int64_t j = 0; j < width; ++j) sum += (before[j] + added[j]) * (before[j] + added[j]);
-      seen.weights.push_back(std::sqrt(sum));
+      seen.weights.push_back(std::isfinite(sum) ? std::sqrt(sum) : 0);  // the median needs an order
     }
   std::vector<float> sorted = seen.weights;
   const auto middle = sorted.begin() + std::ssize(sorted) / 2;

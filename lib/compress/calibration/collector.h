@@ -68,10 +68,11 @@ class Collector final : public layers::InputObserver {
     // [tokens x in], [tokens x out], [tokens x out]; `given` is added to the residual stream. `x` is read with the
     // inputs, `given` with the outputs.
     tt::FloatMatrix x, residual, given;
-    // With weighed inputs, for fitted and choosing text: a factor for each token, min(1, clip median / length), where
-    // length is |residual + given| and `median` that of the batch. The next norm divides the stream, and any error in
-    // it, by this length. Of a few tokens it is a hundred times that of others (massive activations, Sun et al. 2024,
-    // arXiv 2402.17762), and their errors would outweigh those of all other text.
+    // With weighed inputs, in fitted and choosing text: min(1, clip median / length) for each token. Its length is that
+    // of its stream, |residual + given|; `median` is the median length of the batch. A length that is not finite has
+    // weight 1.
+    // The next norm divides the stream by its length, and so the errors in it. A few tokens are a hundred times as long
+    // as the others (massive activations, Sun et al. 2024, arXiv 2402.17762). Their errors would outweigh all others.
     std::vector<float> weights;
     static constexpr double clip = 2;
     // False: the matrices hold data of an earlier batch. A head may read only some of the rows, or add to no residual
