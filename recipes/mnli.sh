@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# Trains the paper's six-encoder transformer on MNLI. On the CPU: dense and TT for the same time, then a late stage that
-# halves the TT layers. On a GPU the paper's whole schedule: 30 epochs dense; 20 early epochs in TT form, followed by 10
-# late ones towards 0.8, 0.5 and 0.2 of the TT layers' size.
+# Trains the paper's six-encoder transformer on MNLI. On the CPU: dense and TT for the same time, then late stages of the
+# TT run towards 0.8, 0.5 and 0.2 of the TT layers' size, and at 0.5 what the parts of the late stage are worth: the
+# objective without cuts, one cut in the last step, and the small rank from the start. On a GPU the paper's whole
+# schedule: 30 epochs dense; 20 early epochs in TT form, followed by 10 late ones towards 0.8, 0.5 and 0.2.
 #
 #   recipes/mnli.sh [--smoke] [FOLDER]                    default: runs/mnli, or runs/mnli-smoke
 #   recipes/mnli.sh [--smoke] --device cuda [FOLDER]      default: runs/mnli-cuda; the same as DEVICE=cuda
 #
 # COMERA_DATA names a folder with mnli/mnli_train_subset.tsv.zst, mnli/mnli_dev_matched.tsv.zst and
 # tokenizers/bert-base-uncased-vocab.txt. COMERA is the program, SEED (7) the seed of all runs, BATCH (32, on a GPU 128)
-# the sequences per step. On the CPU TIME (40m) is the time of both runs and LATE (2000) the steps of the late stage.
+# the sequences per step. On the CPU TIME (40m) is the time of both runs and LATE (2000) the steps of a late stage.
 # Dense and TT run at the same time with half of the cores each, under the same conditions. On a GPU EARLY (20) and LATE
 # (10) are epochs, runs follow each other, and DTYPE (bf16) is their activation dtype. The recipe ends with accuracy,
-# bytes, time and memory beside the paper's table, and on a GPU a table of ranks, time and memory by epoch. It takes
-# about an hour and a half on two cores; --smoke takes seconds, with a small model. FOLDER receives the runs, a log of
-# each, compared.html with curves, and results.md and results.json. A second call keeps what is finished and goes on
-# with the rest.
+# bytes, time and memory beside the paper's table and beside two bags of words (if PYTHON, by default python3, has
+# scikit-learn), and on a GPU a table of ranks, time and memory by epoch. It takes about two and a half hours on two
+# cores; --smoke takes seconds, with a small model. FOLDER receives the runs, a log of each, compared.html with the
+# curves of dense and TT, runs.html with accuracy against bytes and the ranks of each layer, and results.md and
+# results.json. A second call keeps what is finished and goes on with the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -62,11 +64,13 @@ mkdir -p "$folder"
 model=(--model mnli-6enc --seq 128 --batch "$batch")
 tt=(--form tt --rank 30 --embedding-rank 32 --lr 1e-4 --lr-cores 2e-4 --lr-ranks 1e-3)
 dense=(--form dense --lr 1e-4)
+small=("${tt[@]}" --rank 17) # as many parameters as the late stage leaves at target 0.5
 time=${TIME:-40m} early=${EARLY:-20} late=${LATE:-$("$on_card" && echo 10 || echo 2000)}
 by_time=(--steps 1000000 --max-time "$time" --eval-every 10m) by_steps=(--eval-every 1e) every=50
 if "$smoke"; then
   model=(--model encoder-small --layers 1 --hidden 64 --heads 2 --intermediate 128 --positions 32 --seq 32 --batch 8)
   tt+=(--rank 4 --embedding-rank 4)
+  small+=(--rank 2 --embedding-rank 2)
   late=${LATE:-6} early=${EARLY:-1} by_time=(--steps 6) every=1
   # A GPU's schedule counts epochs, of a few rows here.
   [ -s "$folder/train.tsv" ] || zstd -dc "$train" | sed -n '1,41p' | keep "$folder/train.tsv"
@@ -109,8 +113,26 @@ late_run() {
   [ -s "$folder/$name.evaluate.json" ] || logged "$name" "$comera" pretrain --resume "$folder/$name" --override "$@"
 }
 
+# The accuracy of two bags of words on the same pairs, into bag-of-words.json.
+bags_of_words() {
+  local python=${PYTHON:-python3}
+  [ ! -s "$folder/bag-of-words.json" ] || return 0
+  if ! "$python" -c 'import sklearn' 2> /dev/null; then
+    echo "the table has no bags of words: $python lacks scikit-learn (pip install scikit-learn; PYTHON names another)"
+    return 0
+  fi
+  unpacked "$train" > "$folder/bags-train.tsv"
+  unpacked "$dev" > "$folder/bags-dev.tsv"
+  "$python" recipes/mnli_bag_of_words.py "$folder/bags-train.tsv" "$folder/bags-dev.tsv" |
+    keep "$folder/bag-of-words.json"
+  rm "$folder/bags-train.tsv" "$folder/bags-dev.tsv"
+}
+
+unpacked() { case $1 in *.zst) zstd -dc "$1" ;; *) cat "$1" ;; esac }
+
 in_equal_time() {
-  local first before
+  local first before name late_options target
+  local late_names=(late-0.8 late-0.5 late-0.2 objective-0.5 one-cut-0.5)
   echo "== dense and TT, $time each, $half threads each; $folder/*.log show their progress"
   run dense "${dense[@]}" --threads "$half" "${by_time[@]}" &
   first=$!
@@ -126,19 +148,29 @@ in_equal_time() {
   "$comera" inspect --runs "$folder/dense" "$folder/tt-steps"
 
   echo
-  echo "== the late stage: $late more steps of the TT run, towards half of its size"
   before=$(number tt step)
-  late_run tt-half tt --max-time 10h --steps $((before + late)) --late-after "$before" --target-fraction 0.5 \
-    --threads "$threads" --eval-every "$late"
-  grep -E 'late stage begins|target is|target enforced' "$folder/tt-half.log" || true # none if no entry is removed
-  echo
-  echo "== the layers in TT form after the late stage"
-  "$comera" inspect "$folder/tt-half" | grep -vE ' dense +- '
+  for name in "${late_names[@]}"; do
+    target=${name##*-} late_options=(--late-after "$before")
+    case $name in
+      objective-*) late_options+=(--scheduled-cuts 0) ;;
+      one-cut-*) late_options=(--late-after $((before + late - 1))) ;;
+    esac
+    echo "== $name: $late more steps of the TT run, towards $target of its size"
+    late_run "$name" tt --max-time 10h --steps $((before + late)) "${late_options[@]}" --target-fraction "$target" \
+      --threads "$threads" --eval-every "$late"
+    grep -E 'late stage begins|target is|target enforced' "$folder/$name.log" || true # none if no entry is removed
+  done
+  echo "== small: a small rank from the start, with as many steps in all"
+  run small "${small[@]}" --steps $((before + late)) --eval-every "$late"
 
   echo
   echo "== all of dev_matched"
-  evaluate dense tt tt-steps tt-half
+  evaluate dense tt tt-steps "${late_names[@]}" small
+  bags_of_words
+  [ -s "$folder/runs.html" ] ||
+    page_of_runs "$folder/runs.html" "$folder"/{dense,tt} "${late_names[@]/#/$folder/}" "$folder/small"
   publish "$seed" recipes/mnli_table.py "$folder"
+  echo "accuracy against bytes, and the ranks of each layer: $folder/runs.html"
 }
 
 in_epochs() {

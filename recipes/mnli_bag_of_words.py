@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Accuracy of two bags of words on MNLI, for comparison with recipes/mnli.sh: the words of the hypothesis alone, and
-these words marked as shared with the premise or not. Needs scikit-learn from PyPI.
+these words marked as shared with the premise or not. Prints a JSON object. Needs scikit-learn from PyPI.
 
 usage: recipes/mnli_bag_of_words.py TRAIN.tsv DEV.tsv      columns premise, hypothesis, label
 """
 
 import argparse
 import csv
+import json
 import re
 
 from scipy.sparse import hstack
@@ -50,8 +51,8 @@ def main():
     def hypothesis(row):
         return " ".join(words(row["hypothesis"]))
 
-    print(f"hypothesis alone        {accuracy([hypothesis], train, dev):.3f}")
-    print(f"with the words shared   {accuracy([hypothesis, shared], train, dev):.3f}")
+    print(json.dumps({"hypothesis alone": accuracy([hypothesis], train, dev),
+                      "with the words shared": accuracy([hypothesis, shared], train, dev)}, indent=2))
 
 
 if __name__ == "__main__":

@@ -201,7 +201,7 @@ int train_and_report(const OptionValues& values, RunSetup setup) {
   if (values.flag("json"))
     print_out(text);
   else
-    print_out(report::render_for_stdout(report::runs_table(std::span(&setup.folder, 1))) +
+    print_out(report::render_for_stdout(report::runs_table(report::read_runs(std::span(&setup.folder, 1)))) +
               report::wrap_for_stdout(report::memory_line(io::parse_json(text, path)) + "\n"));
   return 0;
 }

@@ -132,8 +132,8 @@ finished() { # RUN
   [ -e "$1/report.json" ] && ! grep -q '"end": "signal"' "$1/report.json"
 }
 
-# Writes a page with the table of runs, and charts of quality against memory and time. Runs that have not ended are left
-# out.
+# Writes a page with the table of runs, charts of quality against bytes, memory and time, and the ranks of the weights.
+# Runs that have not ended are left out.
 page_of_runs() { # FILE RUN...
   local run ended=()
   for run in "${@:2}"; do ! finished "$run" || ended+=("$run"); done

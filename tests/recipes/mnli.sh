@@ -43,9 +43,17 @@ expect_err 'recipes/mnli.sh .--smoke. --device cuda'
 
 # On the CPU: the same time for both, then a late stage.
 unset EARLY LATE
-export COMERA=$program
+cat >python <<'STUB'
+#!/bin/sh
+[ "$1" = -c ] || echo '{"hypothesis alone": 0.5}'
+STUB
+chmod +x python
+export COMERA=$program PYTHON=$PWD/python
 check_recipe mnli '^== TT at the steps that dense reached' '^\| dense \| [0-9.]+ % \| .* \| 62.2 %, 256 MB \|$' \
-  '^\| tt-half \| [0-9.]+ % '
+  '^\| late-0.2 \| [0-9.]+ % ' '^\| small \| [0-9.]+ % ' \
+  '^\| bag of words: hypothesis alone \| 50.00 % '
+grep -q 'dev accuracy against bytes' folder/runs.html || fail "runs.html has no picture of accuracy against bytes"
+grep -q 'class="map"' folder/runs.html || fail "runs.html has no picture of ranks"
 run "$recipe" --smoke --device cpu "$PWD/folder"
 expect_exit 0
 run env -u COMERA_DATA "$recipe" --smoke "$PWD/none"

@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/report/output/label_places.h"
+#include "lib/report/run/rank_map.h"
 #include "lib/report/run/runs_page.h"
 
 using namespace comera;
@@ -35,7 +36,7 @@ std::string run_folder(const std::string& name, double step_ms, const std::strin
 
 TEST_CASE("a table compares runs with their final speed") {
   const std::vector<std::string> folders{run_folder("a", 40), run_folder("b", 10)};
-  const report::Table table = report::runs_table(folders);
+  const report::Table table = report::runs_table(report::read_runs(folders));
   REQUIRE(table.rows.size() == 2);
   CHECK(std::get<double>(table.rows[1][table.column("step_ms")]) == 10);
   CHECK(std::get<double>(table.rows[1][table.column("speedup")]) == 4);
@@ -46,7 +47,7 @@ TEST_CASE("a table compares runs with their final speed") {
   };
   CHECK_FALSE(has_loss(table));
   const std::vector<std::string> words{folders.front(), run_folder("c", 40, "clm")};
-  const report::Table of_words = report::runs_table(words);
+  const report::Table of_words = report::runs_table(report::read_runs(words));
   REQUIRE(has_loss(of_words));
   CHECK(std::get<double>(of_words.rows[1][of_words.column("dev_loss")]) == 2.5);
 }
@@ -55,31 +56,57 @@ TEST_CASE("a page of runs shows loss against memory and time, with the runs that
   report::Table table;
   table.columns = {{"run", "run"},
                    {"dev_loss", "dev loss"},
+                   {"file_bytes", "bytes", report::Unit::bytes},
                    {"step_ms", "ms per step", report::Unit::ms},
                    {"measured_peak", "peak memory", report::Unit::bytes}};
   const auto add = [&](const char* run, const report::Cell& loss, double ms, std::int64_t bytes) {
-    table.rows.push_back({std::string(run), loss, ms, bytes});
+    table.rows.push_back({std::string(run), loss, bytes / 4, ms, bytes});
   };
   add("runs/a/small", 3.0, 30.0, 1 << 20);
   add("runs/a/<large>", 1.0, 10.0, 9 << 20);
   add("runs/a/beaten", 3.5, 20.0, 5 << 20);
   add("runs/a/unmeasured", {}, 5.0, 1 << 20);
-  const std::string page = report::runs_page(table);
+  const std::string page = report::runs_page(table, {});
   const auto count = [&](const char* text) {
     std::size_t found = 0;
     for (std::size_t at = page.find(text); at != std::string::npos; at = page.find(text, at + 1)) ++found;
     return found;
   };
-  CHECK(count("<figcaption>") == 2);
+  CHECK(count("<figcaption>") == 3);
+  CHECK(count("<figcaption>dev loss against bytes") == 1);
   CHECK(count("<figcaption>dev loss against peak memory") == 1);
   CHECK(count("<figcaption>dev loss against ms per step") == 1);
-  CHECK(count(">small</text>") == 2);  // without the folder that all have in common
-  CHECK(count(">&lt;large&gt;</text>") == 2);
+  CHECK(count(">small</text>") == 3);  // without the folder that all have in common
+  CHECK(count(">&lt;large&gt;</text>") == 3);
   CHECK(count("unmeasured</text>") == 0);
-  CHECK(count("<circle") == 2 * 3);
-  CHECK(count("class=\"line") == 1);  // against time the large run beats all others
+  CHECK(count("<circle") == 3 * 3);
+  CHECK(count("class=\"line") == 2);  // against time the large run beats all others
   table.rows.resize(1);
-  CHECK(report::runs_page(table).find("<svg") == std::string::npos);
+  CHECK(report::runs_page(table, {}).find("<svg") == std::string::npos);
+}
+
+TEST_CASE("a map of ranks has a row per weight and a column per run, empty where a run has no ranks") {
+  const auto run = [](const std::string& folder, const std::string& layers) {
+    return report::FinishedRun{folder, io::parse_json(R"({"layers": [)" + layers + "]}", folder), 1.0};
+  };
+  const std::vector<report::FinishedRun> runs{
+      run("runs/tt", R"({"name": "b.weight", "ranks": [1, 4, 8, 1]}, {"name": "a<.weight", "ranks": [1, 5, 1]})"),
+      run("runs/half", R"({"name": "b.weight", "ranks": [1, 2, 1, 1]}, {"name": "a<.weight", "ranks": []})"),
+      run("runs/dense", R"({"name": "b.weight", "ranks": []})"),
+      run("runs/bias",
+          R"({"name": "b.weight", "ranks": [1, 0, 0, 1]}, {"name": 3}, 7)")};  // names that are none are left out
+  report::HeatMap map = report::rank_map(runs);
+  CHECK(map.columns == std::vector<std::string>{"runs/tt", "runs/half", "runs/bias"});
+  CHECK(map.rows == std::vector<std::string>{"a<", "b"});
+  CHECK(map.values[1] == std::vector<double>{6, 1.5, 0});
+  CHECK(map.values[0][0] == 5);
+  CHECK(std::isnan(map.values[0][1]));
+  const std::string picture = report::heat_map(map);
+  CHECK(picture.find(">a&lt;</text>") != std::string::npos);
+  CHECK(picture.find("fill-opacity=\"0.15\"") != std::string::npos);  // a quarter of the largest in the row
+  CHECK(picture.find(">1.5</text>") != std::string::npos);
+  CHECK(report::heat_map({}).empty());
+  CHECK(report::rank_map(std::vector{runs[0]}).rows.size() == 2);
 }
 
 TEST_CASE("names of points cover neither each other nor points, and stay in the picture") {
@@ -99,5 +126,5 @@ TEST_CASE("an error names a folder without a finished run") {
   const std::string empty = scratch("empty");
   make_folders(empty);
   const std::vector<std::string> folders{empty};
-  CHECK_THROWS_WITH(report::runs_table(folders), Catch::Contains(empty + ": holds no report.json"));
+  CHECK_THROWS_WITH(report::read_runs(folders), Catch::Contains(empty + ": holds no report.json"));
 }

@@ -4,6 +4,7 @@
 #include "lib/core/terminal/log.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/output/html.h"
+#include "lib/report/run/rank_map.h"
 #include "lib/report/run/runs_page.h"
 #include "lib/report/run/runs_table.h"
 #include "lib/report/weights/model_report.h"
@@ -123,10 +124,11 @@ int run_inspect(const OptionValues& values) {
   if (values.has("adapter"))
     fail_input("[inspect] --adapter belongs to the MODEL of --verify; to see a merged model, `comera export` it first");
   if (values.flag("runs")) {
-    const report::Table table = report::runs_table(values.positionals());
+    const std::vector<report::FinishedRun> runs = report::read_runs(values.positionals());
+    const report::Table table = report::runs_table(runs);
     report::Json json = report::document("runs");
     json["runs"] = report::to_json(table);
-    print_out(rendered(values, table, json, report::runs_page(table)));
+    print_out(rendered(values, table, json, report::runs_page(table, report::rank_map(runs))));
     return 0;
   }
   if (values.positionals().size() > 2)

@@ -40,7 +40,7 @@ svg{width:100%;height:auto;display:block}svg text{font-size:12px;fill:var(--dim)
 .legend i{display:inline-block;width:1.1em;height:.28em;margin-right:.35em;
 vertical-align:middle;background:var(--c)}
 .bars{max-width:none;display:inline-block}.was{fill:var(--rule)}.now{fill:var(--c0)}
-.small .bars text{font-size:11px}
+.map{max-width:none}.map text{fill:var(--fg)}.small .bars text{font-size:11px}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .4rem;text-align:left;border-bottom:1px solid var(--rule);white-space:nowrap}
 th{color:var(--dim);font-weight:600;white-space:normal;vertical-align:bottom}

@@ -5,7 +5,7 @@
 namespace comera::report {
 namespace {
 
-constexpr double character = 6.2, line = 12, mark = 4, gap = 3;
+constexpr double character = 7, line = 12, mark = 4, gap = 3;
 
 bool overlap(const LabelPlaces::Box& a, const LabelPlaces::Box& b) {
   return a.left < b.left + b.width && b.left < a.left + a.width && a.top < b.top + b.height && b.top < a.top + a.height;
@@ -23,7 +23,8 @@ void LabelPlaces::keep_free(double x, double y) { taken_.push_back({x - mark, y 
 std::optional<LabelPlaces::Point> LabelPlaces::place(double x, double y, std::size_t characters) {
   const double width = character * static_cast<double>(characters), beside = mark + gap;
   const double right = x + beside, left = x - beside - width, middle = x - width / 2, above = -line, below = line;
-  const Point moves[] = {{right, 0}, {left, 0}, {middle, above}, {middle, below}, {right, above}, {right, below}};
+  const Point moves[] = {{right, 0},     {left, 0},      {middle, above}, {middle, below},
+                         {right, above}, {right, below}, {left, above},   {left, below}};
   for (const Point& move : moves) {
     const Box box{move.x, y - line / 2 + move.y, width, line};
     if (!inside(box, picture_)) continue;

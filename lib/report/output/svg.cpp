@@ -17,8 +17,9 @@ namespace {
 
 constexpr std::size_t max_points = 300;
 constexpr double x_label_room = 80;
-constexpr int y_labels = 4;  // approximate number
-constexpr int colours = 8;   // --c0 ... --c7 of the page
+constexpr double character = 6.8;  // its width in a label
+constexpr int y_labels = 4;        // approximate number
+constexpr int colours = 8;         // --c0 ... --c7 of the page
 
 // Maps values to coordinates of the picture.
 struct Frame {
@@ -126,7 +127,7 @@ std::vector<double> y_ticks(const Frame& frame, Unit unit) {
 
 // Makes the left margin as wide as the longest label.
 void make_room(Frame& frame, Unit unit) {
-  constexpr double character = 6.8, gap = 10;
+  constexpr double gap = 10;
   frame.left = 0;
   for (const double tick : y_ticks(frame, unit))
     frame.left = std::max(frame.left, gap + character * static_cast<double>(short_number(tick, unit).size()));
@@ -154,9 +155,12 @@ std::string axes(const Frame& frame, const Chart& chart) {
                        short_number(tick, chart.unit));
   }
   const double base = frame.height - frame.bottom;
-  for (const double tick : x_ticks(frame, chart))
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", frame.at_x(tick),
-                       base + 15, short_number(tick, chart.x_unit));
+  for (const double tick : x_ticks(frame, chart)) {
+    const std::string label = short_number(tick, chart.x_unit);
+    const double half = character / 2 * static_cast<double>(label.size());  // the last label ends inside the picture
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
+                       std::min(frame.at_x(tick), frame.width - half), base + 15, label);
+  }
   out += fmt::format("<line class=\"axis\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left,
                      frame.width - frame.right, base, base);
   return out + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.width - frame.right,
@@ -262,9 +266,9 @@ std::string line_chart(const Chart& chart) {
 }
 
 std::string rank_bars(const RankBars& bars, double scale) {
-  constexpr double gap = 6, height = 34, text = 14, character = 7;
+  constexpr double gap = 6, height = 34, text = 14, digit = 7;
   const double largest = bars.now.empty() ? 0 : *std::max_element(bars.now.begin(), bars.now.end());
-  const double bar = std::max(18.0, character * static_cast<double>(fmt::format("{:g}", largest).size()) - gap / 2);
+  const double bar = std::max(18.0, digit * static_cast<double>(fmt::format("{:g}", largest).size()) - gap / 2);
   const double width = static_cast<double>(bars.now.size()) * (bar + gap) + gap;
   std::string out = fmt::format("<svg class=\"bars\" viewBox=\"0 0 {:g} {:g}\" style=\"width:{:g}px\" role=\"img\">",
                                 width, height + text, width);

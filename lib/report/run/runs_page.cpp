@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "lib/report/output/html.h"
 
@@ -15,7 +16,7 @@ struct Measure {
 };
 constexpr Measure qualities[] = {
     {"dev_loss", false}, {"accuracy", true}, {"spearman", true}, {"auc", true}, {"nce", false}};
-constexpr const char* costs[] = {"measured_peak", "step_ms"};
+constexpr const char* costs[] = {"file_bytes", "measured_peak", "step_ms"};
 
 std::vector<double> numbers_of(const Table& table, std::size_t column) {
   std::vector<double> numbers;
@@ -28,10 +29,14 @@ std::vector<double> numbers_of(const Table& table, std::size_t column) {
   return numbers;
 }
 
-// The names without the folders that all runs have in common.
-std::vector<std::string> short_names(const Table& table) {
+std::vector<std::string> names_of(const Table& table) {
   std::vector<std::string> names;
   for (const auto& row : table.rows) names.push_back(std::get<std::string>(row[table.column("run")]));
+  return names;
+}
+
+// The names without the folders that all runs have in common.
+std::vector<std::string> short_names(std::vector<std::string> names) {
   std::string_view common = names.front();
   for (const std::string& name : names) {
     const auto differ = std::mismatch(common.begin(), common.end(), name.begin(), name.end()).first;
@@ -72,7 +77,8 @@ Chart chart_of(const Table& table, const Measure& quality, const char* cost) {
               .legend = false,
               .width = 400,
               .height = 300};
-  Series runs{.name = "runs", .x = numbers_of(table, x), .y = numbers_of(table, y), .names = short_names(table)};
+  Series runs{
+      .name = "runs", .x = numbers_of(table, x), .y = numbers_of(table, y), .names = short_names(names_of(table))};
   for (std::size_t i = 0; i < runs.x.size(); ++i)
     if (!std::isfinite(runs.x[i])) runs.y[i] = NAN;
   if (std::count_if(runs.y.begin(), runs.y.end(), [](double value) { return std::isfinite(value); }) < 2) return chart;
@@ -84,7 +90,7 @@ Chart chart_of(const Table& table, const Measure& quality, const char* cost) {
 
 }  // namespace
 
-std::string runs_page(const Table& table) {
+std::string runs_page(const Table& table, HeatMap ranks) {
   std::vector<Chart> charts;
   for (const Measure& quality : qualities)
     if (std::any_of(table.columns.begin(), table.columns.end(),
@@ -97,6 +103,12 @@ std::string runs_page(const Table& table) {
     page.heading("Quality against cost")
         .paragraph("A line joins the runs that no other run beats in both. Memory is the measured peak.")
         .charts(charts);
+  if (!ranks.rows.empty() && ranks.columns.size() > 1) {
+    ranks.columns = short_names(std::move(ranks.columns));
+    page.heading("Ranks")
+        .paragraph("The darker a cell, the more of the weight's ranks the run has, compared with the other runs.")
+        .raw(heat_map(ranks));
+  }
   return page.text();
 }
 

@@ -11,18 +11,12 @@
 namespace comera::report {
 namespace {
 
-struct Run {
-  std::string folder;
-  Json report;
-  double step_ms = NAN;
-};
-
-Run read_run(const std::string& folder) {
+FinishedRun read_run(const std::string& folder) {
   const std::string path = join_path(folder, "report.json");
   if (!path_exists(path))
     fail_input("[inspect] {}: holds no report.json; --runs takes folders of finished runs", folder);
   const auto history = read_run_history(folder);
-  Run run{folder, io::read_json(path, io::largest_report), history ? history->closing("step_ms") : NAN};
+  FinishedRun run{folder, io::read_json(path, io::largest_report), history ? history->closing("step_ms") : NAN};
   for (const char* key : {"step", "file_bytes", "totals", "memory"})
     if (!run.report.is_object() || !run.report.contains(key))
       fail_input("{}: '{}' is missing; is this the report of a run?", path, key);
@@ -36,7 +30,7 @@ Cell number(const Json& value) {
 }
 
 // The loss tells more than the share of words that are guessed. Other tasks have a measure that reads better.
-bool predicts_words(const Run& run) {
+bool predicts_words(const FinishedRun& run) {
   const Json task = run.report.value("settings", Json::object()).value("task", Json());
   return task == "clm" || task == "mlm";
 }
@@ -46,7 +40,7 @@ Cell dev_loss(const Json& report) {
   return last.is_object() ? number(last.value("loss", Json())) : Cell();
 }
 
-std::vector<Cell> row_of(const Run& run, const Run& first) {
+std::vector<Cell> row_of(const FinishedRun& run, const FinishedRun& first) {
   const Json& totals = run.report["totals"];
   const auto cell = [](double value) { return std::isfinite(value) ? Cell(value) : Cell(); };
   return {run.folder,
@@ -74,9 +68,13 @@ void remove_column(Table& table, std::string_view key) {
 
 }  // namespace
 
-Table runs_table(std::span<const std::string> folders) {
-  std::vector<Run> runs;
+std::vector<FinishedRun> read_runs(std::span<const std::string> folders) {
+  std::vector<FinishedRun> runs;
   for (const std::string& folder : folders) runs.push_back(read_run(folder));
+  return runs;
+}
+
+Table runs_table(std::span<const FinishedRun> runs) {
   Table table;
   table.columns = {{"run", "run"},
                    {"step", "steps", Unit::count},
@@ -92,7 +90,7 @@ Table runs_table(std::span<const std::string> folders) {
                    {"speedup", "faster", Unit::ratio},
                    {"measured_peak", "peak memory", Unit::bytes}};
   table.dispensable = {"step", "speedup", "ratio"};
-  for (const Run& run : runs) table.rows.push_back(row_of(run, runs.front()));
+  for (const FinishedRun& run : runs) table.rows.push_back(row_of(run, runs.front()));
   // Accuracy and correlation belong to different tasks. A column without a value in any run is left out, but the
   // accuracy stays if neither has a value.
   const auto any = [&](const char* key) {
