@@ -21,6 +21,7 @@
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/core/terminal/terminal.h"
+#include "lib/io/json_file.h"
 #include "lib/report/output/live_line.h"
 
 namespace comera::tools {
@@ -113,7 +114,7 @@ std::string resumed_run(const Arguments& arguments) {
 const Verb* verb_of_run(const std::string& folder) {
   const std::string path = join_path(folder, "recipe.toml");
   if (folder.empty() || !path_exists(path)) return nullptr;
-  const std::string name = toml_verb(read_file(path));
+  const std::string name = toml_verb(read_file(path, io::largest_recipe));
   for (const Verb& verb : verbs())
     if (verb.name == name && verb.table().find("resume")) return &verb;
   return nullptr;

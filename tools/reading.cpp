@@ -42,7 +42,7 @@ void check(const io::Reading& reading, const std::string& file) {
 
 io::Reading reading_of(const std::string& model) {
   const std::string recipe = join_path(model, "recipe.toml");
-  if (const auto text = train::read_recipe(model)) return of_recipe(*text, recipe);
+  if (const auto text = train::recipe_of_model(model)) return of_recipe(*text, recipe);
   if (!is_folder(model)) return {};
   const std::string place = io::transformer_place(model);
   const std::string config = join_path(place.empty() ? model : join_path(model, place), "config.json");

@@ -32,9 +32,10 @@ void follow(OptionValues& values, io::Reading reading) {
 
 // Compares the tokenizer with the hash in the run's recipe. Another vocabulary of the same size would give wrong ids.
 void require_vocabulary_of(const std::string& folder, const data::Tokenizer& tokenizer) {
+  const auto recipe = train::recipe_of_model(folder);
+  if (folder.empty() || !recipe) return;
   const std::string path = join_path(folder, "recipe.toml");
-  if (folder.empty() || !path_exists(path)) return;
-  const std::string wanted = train::recipe_hashes(read_file(path), path).tokenizer;
+  const std::string wanted = train::recipe_hashes(*recipe, path).tokenizer;
   if (!wanted.empty() && wanted != tokenizer.hash())
     fail_input(
         "{}: is not the vocabulary that the model was trained with (hash {} in {}, {} here); put that back, or name it "

@@ -37,6 +37,13 @@ std::optional<std::string> read_recipe(const std::string& folder) {
   return read_file(path, io::largest_recipe);
 }
 
+std::optional<std::string> recipe_of_model(const std::string& folder) {
+  std::optional<std::string> recipe = read_recipe(folder);
+  if (!recipe || !toml_verb(*recipe).empty()) return recipe;
+  recipe_hashes(*recipe, join_path(folder, "recipe.toml"));  // a damaged recipe is refused: it may be no TOML at all
+  return std::nullopt;
+}
+
 RecipeHashes recipe_hashes(const std::string& recipe, const std::string& file_name) {
   std::map<std::string, std::string> hashes = toml_texts(recipe, file_name, "hashes");
   return {hashes["data"], hashes["dev"], hashes["tokenizer"]};

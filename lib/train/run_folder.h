@@ -89,6 +89,9 @@ std::string recipe_text(const plan::PathTable& paths);
 plan::PathTable recipe_paths(const std::string& recipe, const std::string& file_name);
 // Returns the recipe of a run folder, or nullopt if there is none.
 std::optional<std::string> read_recipe(const std::string& folder);
+// The same for a folder with a model, which may be of others: nullopt too if its recipe.toml is of another program,
+// because it names no verb. InputError if it is no TOML.
+std::optional<std::string> recipe_of_model(const std::string& folder);
 RecipeHashes recipe_hashes(const std::string& recipe, const std::string& file_name);
 // Throws InputError with the names of options that would change the result, or if the data changed. With
 // `override_changes` it only warns.

@@ -41,6 +41,16 @@ unknown=$(examples run-no-document-end)
 expect_equal "$(examples again-document-end)" "$unknown"
 grep -q 'the folder does not tell how the model was trained' told || fail "evaluate tells why: $(cat told)"
 
+# A recipe.toml of another program is no recipe; one that is no TOML is refused.
+printf '[project]\nname = "cake"\n' | tee again-document-end/recipe.toml >plain-document-end/recipe.toml
+expect_equal "$(examples again-document-end)" "$unknown"
+run "$COMERA" tensorize plain-document-end -o foreign --bits 8
+expect_exit 0
+echo '[' >again-document-end/recipe.toml
+run "$COMERA" evaluate again-document-end --data stories.txt
+expect_exit 2
+expect_err 'again-document-end/recipe.toml:'
+
 # Columns of a table.
 run "$COMERA" pretrain "${tiny[@]}" --form dense -o labels
 expect_exit 0
