@@ -113,6 +113,8 @@ late_run() {
   [ -s "$folder/$name.evaluate.json" ] || logged "$name" "$comera" pretrain --resume "$folder/$name" --override "$@"
 }
 
+unpacked() { case $1 in *.zst) zstd -dc "$1" ;; *) cat "$1" ;; esac }
+
 # The accuracy of two bags of words on the same pairs, into bag-of-words.json.
 bags_of_words() {
   local python=${PYTHON:-python3}
@@ -127,8 +129,6 @@ bags_of_words() {
     keep "$folder/bag-of-words.json"
   rm "$folder/bags-train.tsv" "$folder/bags-dev.tsv"
 }
-
-unpacked() { case $1 in *.zst) zstd -dc "$1" ;; *) cat "$1" ;; esac }
 
 in_equal_time() {
   local first before name late_options target

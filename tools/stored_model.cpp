@@ -32,8 +32,9 @@ void follow(OptionValues& values, io::Reading reading) {
 
 // Compares the tokenizer with the hash in the run's recipe. Another vocabulary of the same size would give wrong ids.
 void require_vocabulary_of(const std::string& folder, const data::Tokenizer& tokenizer) {
+  if (folder.empty()) return;
   const auto recipe = train::recipe_of_model(folder);
-  if (folder.empty() || !recipe) return;
+  if (!recipe) return;
   const std::string path = join_path(folder, "recipe.toml");
   const std::string wanted = train::recipe_hashes(*recipe, path).tokenizer;
   if (!wanted.empty() && wanted != tokenizer.hash())

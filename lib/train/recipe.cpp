@@ -40,7 +40,7 @@ std::optional<std::string> read_recipe(const std::string& folder) {
 std::optional<std::string> recipe_of_model(const std::string& folder) {
   std::optional<std::string> recipe = read_recipe(folder);
   if (!recipe || !toml_verb(*recipe).empty()) return recipe;
-  recipe_hashes(*recipe, join_path(folder, "recipe.toml"));  // a damaged recipe is refused: it may be no TOML at all
+  recipe_hashes(*recipe, join_path(folder, "recipe.toml"));  // refuses what is no TOML, such as a damaged recipe
   return std::nullopt;
 }
 

@@ -95,12 +95,19 @@ std::string short_name(std::string_view name) {
   return std::string(dot == std::string_view::npos ? name : name.substr(dot + 1));
 }
 
+std::vector<std::string> short_names(const std::vector<std::string>& names) {
+  std::vector<std::string> shorter;
+  for (const std::string& name : names) shorter.push_back(short_name(name));
+  return std::set<std::string>(shorter.begin(), shorter.end()).size() < names.size() ? names : shorter;
+}
+
 void shorten_names(Table& table) {
-  std::set<std::string> distinct;
+  std::vector<std::string> names;
   for (const auto& row : table.rows)
-    if (const auto* name = std::get_if<std::string>(&row[0])) distinct.insert(short_name(*name));
-  if (distinct.size() < table.rows.size()) return;
-  for (auto& row : table.rows) row[0] = short_name(std::get<std::string>(row[0]));
+    if (const auto* name = std::get_if<std::string>(&row[0])) names.push_back(*name);
+  if (names.size() < table.rows.size()) return;
+  names = short_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) table.rows[i][0] = std::move(names[i]);
 }
 
 }  // namespace comera::report

@@ -11,15 +11,13 @@
 namespace comera::report {
 namespace {
 
-constexpr double character = 6.6, gap = 2, row_height = 20, head_height = 22;
+constexpr double gap = 2, row_height = 20, head_height = 22;
 
-std::size_t longest(const std::vector<std::string>& names) {
-  std::size_t most = 0;
-  for (const std::string& name : names) most = std::max(most, name.size());
-  return most;
+double width_of(const std::vector<std::string>& names) {
+  std::size_t longest = 0;
+  for (const std::string& name : names) longest = std::max(longest, name.size());
+  return character_width * static_cast<double>(longest) + 12;
 }
-
-double width_of(std::size_t characters) { return character * static_cast<double>(characters) + 12; }
 
 std::string text(double x, double y, const char* anchor, const std::string& words) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
@@ -40,7 +38,7 @@ std::string cell(double x, double y, double width, double value, double largest)
 
 std::string heat_map(const HeatMap& map) {
   if (map.rows.empty()) return "";
-  const double left = width_of(longest(map.rows)), column = std::max(48.0, width_of(longest(map.columns)));
+  const double left = width_of(map.rows), column = std::max(48.0, width_of(map.columns));
   const double width = left + column * static_cast<double>(map.columns.size());
   const double height = head_height + row_height * static_cast<double>(map.rows.size());
   std::string out = fmt::format(

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "lib/report/output/svg.h"
+
 namespace comera::report {
 namespace {
 
-constexpr double character = 7, line = 12, mark = 4, gap = 3;
+constexpr double line = 12, mark = 4, gap = 3;
 
 bool overlap(const LabelPlaces::Box& a, const LabelPlaces::Box& b) {
   return a.left < b.left + b.width && b.left < a.left + a.width && a.top < b.top + b.height && b.top < a.top + a.height;
@@ -21,7 +23,7 @@ bool inside(const LabelPlaces::Box& a, const LabelPlaces::Box& picture) {
 void LabelPlaces::keep_free(double x, double y) { taken_.push_back({x - mark, y - mark, 2 * mark, 2 * mark}); }
 
 std::optional<LabelPlaces::Point> LabelPlaces::place(double x, double y, std::size_t characters) {
-  const double width = character * static_cast<double>(characters), beside = mark + gap;
+  const double width = character_width * static_cast<double>(characters), beside = mark + gap;
   const double right = x + beside, left = x - beside - width, middle = x - width / 2, above = -line, below = line;
   const Point moves[] = {{right, 0},     {left, 0},      {middle, above}, {middle, below},
                          {right, above}, {right, below}, {left, above},   {left, below}};

@@ -17,9 +17,10 @@ namespace {
 
 constexpr std::size_t max_points = 300;
 constexpr double x_label_room = 80;
-constexpr double character = 6.8;  // its width in a label
-constexpr int y_labels = 4;        // approximate number
-constexpr int colours = 8;         // --c0 ... --c7 of the page
+constexpr int y_labels = 4;  // approximate number
+constexpr int colours = 8;   // --c0 ... --c7 of the page
+
+double width_of(const std::string& label) { return character_width * static_cast<double>(label.size()); }
 
 // Maps values to coordinates of the picture.
 struct Frame {
@@ -130,7 +131,7 @@ void make_room(Frame& frame, Unit unit) {
   constexpr double gap = 10;
   frame.left = 0;
   for (const double tick : y_ticks(frame, unit))
-    frame.left = std::max(frame.left, gap + character * static_cast<double>(short_number(tick, unit).size()));
+    frame.left = std::max(frame.left, gap + width_of(short_number(tick, unit)));
 }
 
 // Ticks of steps are integers.
@@ -157,9 +158,9 @@ std::string axes(const Frame& frame, const Chart& chart) {
   const double base = frame.height - frame.bottom;
   for (const double tick : x_ticks(frame, chart)) {
     const std::string label = short_number(tick, chart.x_unit);
-    const double half = character / 2 * static_cast<double>(label.size());  // the last label ends inside the picture
+    const double last = frame.width - width_of(label) / 2;  // a label further right would leave the picture
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
-                       std::min(frame.at_x(tick), frame.width - half), base + 15, label);
+                       std::min(frame.at_x(tick), last), base + 15, label);
   }
   out += fmt::format("<line class=\"axis\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left,
                      frame.width - frame.right, base, base);
@@ -266,9 +267,9 @@ std::string line_chart(const Chart& chart) {
 }
 
 std::string rank_bars(const RankBars& bars, double scale) {
-  constexpr double gap = 6, height = 34, text = 14, digit = 7;
+  constexpr double gap = 6, height = 34, text = 14;
   const double largest = bars.now.empty() ? 0 : *std::max_element(bars.now.begin(), bars.now.end());
-  const double bar = std::max(18.0, digit * static_cast<double>(fmt::format("{:g}", largest).size()) - gap / 2);
+  const double bar = std::max(18.0, width_of(fmt::format("{:g}", largest)) - gap / 2);
   const double width = static_cast<double>(bars.now.size()) * (bar + gap) + gap;
   std::string out = fmt::format("<svg class=\"bars\" viewBox=\"0 0 {:g} {:g}\" style=\"width:{:g}px\" role=\"img\">",
                                 width, height + text, width);

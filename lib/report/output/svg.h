@@ -10,6 +10,8 @@
 
 namespace comera::report {
 
+constexpr double character_width = 7;  // room for a character in a picture
+
 struct Series {
   std::string name;
   std::vector<double> x, y;  // NaN in y: a gap

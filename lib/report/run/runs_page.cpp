@@ -36,7 +36,7 @@ std::vector<std::string> names_of(const Table& table) {
 }
 
 // The names without the folders that all runs have in common.
-std::vector<std::string> short_names(std::vector<std::string> names) {
+std::vector<std::string> without_common_folder(std::vector<std::string> names) {
   std::string_view common = names.front();
   for (const std::string& name : names) {
     const auto differ = std::mismatch(common.begin(), common.end(), name.begin(), name.end()).first;
@@ -77,8 +77,10 @@ Chart chart_of(const Table& table, const Measure& quality, const char* cost) {
               .legend = false,
               .width = 400,
               .height = 300};
-  Series runs{
-      .name = "runs", .x = numbers_of(table, x), .y = numbers_of(table, y), .names = short_names(names_of(table))};
+  Series runs{.name = "runs",
+              .x = numbers_of(table, x),
+              .y = numbers_of(table, y),
+              .names = without_common_folder(names_of(table))};
   for (std::size_t i = 0; i < runs.x.size(); ++i)
     if (!std::isfinite(runs.x[i])) runs.y[i] = NAN;
   if (std::count_if(runs.y.begin(), runs.y.end(), [](double value) { return std::isfinite(value); }) < 2) return chart;
@@ -104,7 +106,7 @@ std::string runs_page(const Table& table, HeatMap ranks) {
         .paragraph("A line joins the runs that no other run beats in both. Memory is the measured peak.")
         .charts(charts);
   if (!ranks.rows.empty() && ranks.columns.size() > 1) {
-    ranks.columns = short_names(std::move(ranks.columns));
+    ranks.columns = without_common_folder(std::move(ranks.columns));
     page.heading("Ranks")
         .paragraph("The darker a cell, the more of the weight's ranks the run has, compared with the other runs.")
         .raw(heat_map(ranks));
