@@ -15,9 +15,10 @@ struct AdamwTensor {
   void* moment1 = nullptr;
   void* moment2 = nullptr;
   const AdamwScalars* scalars = nullptr;
+  float rate_scale = 1;
 };
 // g = gradient * gradient_scale; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
-// w -= lr (wd w + (m/c1) / (sqrt(v/c2) + eps)). Changes nothing if scalars->finite is 0.
+// w -= lr rate_scale (wd w + (m/c1) / (sqrt(v/c2) + eps)). Changes nothing if scalars->finite is 0.
 struct Adamw {
   const AdamwTensor* tensors = nullptr;  // host memory
   int count = 0;
@@ -29,7 +30,7 @@ struct Adamw {
 struct AdamwFactors {
   float scale, beta1, rest1, beta2, rest2, correction1, correction2, epsilon, decay, rate;
 
-  COMERA_HD AdamwFactors(const AdamwScalars& s, double gradient_scale)
+  COMERA_HD AdamwFactors(const AdamwScalars& s, double gradient_scale, double rate_scale = 1)
       : scale(static_cast<float>(gradient_scale)),
         beta1(static_cast<float>(s.beta1)),
         rest1(static_cast<float>(1 - s.beta1)),
@@ -39,7 +40,7 @@ struct AdamwFactors {
         correction2(static_cast<float>(1 / s.correction2)),
         epsilon(static_cast<float>(s.epsilon)),
         decay(static_cast<float>(s.weight_decay)),
-        rate(static_cast<float>(s.learning_rate)) {}
+        rate(static_cast<float>(s.learning_rate * rate_scale)) {}
 };
 
 struct Moments {

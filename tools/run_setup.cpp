@@ -58,13 +58,21 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
   setup.open.machine.paths = setup.paths.get();
 }
 
+// Recipes that were written before --core-rates had one rate for all cores.
+void set_absent_rates(OptionValues& values) {
+  if (values.table().find("core-rates") && !values.given("core-rates"))
+    values.set("core-rates", "uniform", OptionSource::file);
+}
+
 // Reads the recipe under the folder's lock, so no other process changes it.
 void take_recipe(OptionValues& values, const RunSetup& setup) {
   const std::string path = setup.run->recipe_path(), recipe = read_file(path);
   OptionValues before(values.table());
   apply_toml(before, recipe, path);
+  set_absent_rates(before);
   keep_choice(values, before);
   apply_toml(values, recipe, path);
+  set_absent_rates(values);
   train::check_resume(before, values, values.flag("override"));
 }
 

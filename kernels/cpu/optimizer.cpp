@@ -10,7 +10,7 @@ namespace comera::kernels::COMERA_CPU {
 namespace {
 
 void update(const AdamwTensor& t, std::int64_t begin, std::int64_t end, double gradient_scale) {
-  const AdamwVector adamw(AdamwFactors(*t.scalars, gradient_scale));
+  const AdamwVector adamw(AdamwFactors(*t.scalars, gradient_scale, t.rate_scale));
   float *w = static_cast<float*>(t.value), *m = static_cast<float*>(t.moment1), *v = static_cast<float*>(t.moment2);
   const float* gradient = static_cast<const float*>(t.gradient);
   sweep(begin, end, [&](std::int64_t i, auto lanes) {

@@ -16,7 +16,7 @@ struct UpdateTile {
   double gradient_scale;
 
   __device__ void operator()(const AdamwTensor& t, std::int64_t begin, std::int64_t end, std::uint32_t) const {
-    const AdamwFactors factors(*t.scalars, gradient_scale);
+    const AdamwFactors factors(*t.scalars, gradient_scale, t.rate_scale);
     auto *w = static_cast<float*>(t.value), *m = static_cast<float*>(t.moment1), *v = static_cast<float*>(t.moment2);
     const auto* g = static_cast<const float*>(t.gradient);
     const bool aligned = begin_aligned(g, w, m, v);

@@ -15,7 +15,7 @@ void update(const AdamwTensor& t, double gradient_scale) {
     T &w = out<T>(t.value)[i], &m = out<T>(t.moment1)[i], &v = out<T>(t.moment2)[i];
     m = T(s.beta1) * m + T(1 - s.beta1) * g;
     v = T(s.beta2) * v + T(1 - s.beta2) * g * g;
-    w -= T(s.learning_rate) *
+    w -= T(s.learning_rate * t.rate_scale) *
          (T(s.weight_decay) * w + m / T(s.correction1) / (sqrt(v / T(s.correction2)) + T(s.epsilon)));
   }
 }

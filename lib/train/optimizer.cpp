@@ -74,9 +74,12 @@ void Optimizer::fill_tensors(layers::StepState* state) {
   const auto* scalars = reinterpret_cast<const UpdateScalars*>(state->update);
   for (const Parameter& parameter : weights_.model().parameters().all()) {
     if (parameter.at_once) continue;
-    const Target target{&parameter, parameter.gradient_shape().elements(),
-                        parameter.subspace ? nullptr : parameter.value.data, sink_.gradient(parameter).data,
-                        scalars->group(parameter)};
+    const Target target{&parameter,
+                        parameter.gradient_shape().elements(),
+                        parameter.subspace ? nullptr : parameter.value.data,
+                        sink_.gradient(parameter).data,
+                        scalars->group(parameter),
+                        options_.structured_rates && is_core(parameter) ? parameter.structured_rate : 1};
     gradients_.push_back({target.count, target.gradient});
     Group& group = groups_[group_of_[static_cast<std::size_t>(parameter.index)]];
     (parameter.subspace ? group.in_subspaces : group.targets).push_back(target);

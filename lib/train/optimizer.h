@@ -25,6 +25,7 @@ struct OptimizerOptions {
   double max_norm = 1;  // of all gradients together; 0: no clipping
   double beta = 1e-6;   // weight of the squared norm of all cores (CoMERA, early stage)
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
+  bool structured_rates = false;  // rates of cores by Parameter::structured_rate
   // The rate and the corrections are those of a step; the decay is for parameters with weight decay.
   kernels::AdamwScalars adamw = {};
   // The methods of weights. Those with less state than AdamW are for dense linear weights, but for Adagrad and SGD:

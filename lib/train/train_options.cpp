@@ -76,6 +76,7 @@ OptimizerOptions optimizer_options(const OptionValues& values) {
   options.adamw.beta1 = values.real("beta1");
   options.adamw.beta2 = values.real("beta2");
   options.adamw.epsilon = values.real("epsilon");
+  options.structured_rates = values.has("core-rates") && values.text("core-rates") == "structured";
   return options;
 }
 
@@ -145,6 +146,16 @@ void read_clip(const OptionValues& values, TrainOptions& options) {
         "the "
         "size at the end of the step; leave out the target, or use adamw8bit for the dense weights",
         values.table().verb(), at_once->method);
+}
+
+// The factors are for steps whose size does not depend on the gradient's.
+void check_core_rates(const OptionValues& values, const std::vector<MethodRule>& rules) {
+  if (!values.has("core-rates") || values.source("core-rates") != OptionSource::flag) return;
+  if (values.text("core-rates") != "structured") return;
+  for (const MethodRule& rule : rules)
+    if (rule.method == "adagrad" || rule.method == "sgd")
+      fail_input("[{}] --core-rates structured is for AdamW, and --optimizer has {}; leave out --core-rates",
+                 values.table().verb(), rule.method);
 }
 
 // The default rates are AdamW's.
@@ -404,6 +415,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.schedule = schedule_of(values);
   options.optimizer = optimizer_options(values);
   read_memory_options(values, options.engine, options.optimizer);
+  check_core_rates(values, options.optimizer.methods.rules);
   warn_of_rates(values, options);
   options.ranks = adaptation_options(values);
   read_clip(values, options);

@@ -25,6 +25,7 @@ const AdamwTensor* describe(const Counts& counts, Run& r) {
     t.count = counts[i], t.value = r.out(numbered("value", i)), t.gradient = r.in(numbered("gradient", i));
     t.moment1 = r.out(numbered("moment1.", i)), t.moment2 = r.out(numbered("moment2.", i));
     t.scalars = static_cast<const AdamwScalars*>(r.in(i % 2 ? "group1" : "group0"));
+    t.rate_scale = i % 2 ? 0.75F : 1.0F;
   }
   return tensors.data();
 }

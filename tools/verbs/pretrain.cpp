@@ -1,6 +1,8 @@
 // `comera pretrain`.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "lib/core/error.h"
 #include "models/model_options.h"
 #include "models/presets.h"
@@ -18,6 +20,19 @@ namespace {
 constexpr const char* dense_rate = "5e-4";
 constexpr const char* chain_rate = "0.001";
 
+Option core_rates() {
+  return {.name = "core-rates",
+          .type = OptionType::choice,
+          .default_text = "structured",
+          .group = "Training",
+          .help =
+              "learning rates of cores: structured: --lr-cores times a factor by the core's shape, so that every core "
+              "moves its linear weight by the same share, whatever modes, ranks and order are (AdamW); uniform: "
+              "--lr-cores for each",
+          .choices = {"structured", "uniform"},
+          .result_relevant = true};
+}
+
 std::vector<Option> training_options() {
   std::vector<Option> rows = train::training_options();
   for (Option& option : rows) {
@@ -27,6 +42,8 @@ std::vector<Option> training_options() {
     if (option.name == "lr-cores") option.default_text = chain_rate;
     if (option.name == "warmup") option.default_text = "", option.default_words = "5 % of the steps";
   }
+  const auto rate = std::find_if(rows.begin(), rows.end(), [](const Option& row) { return row.name == "lr-cores"; });
+  rows.insert(rate + 1, core_rates());
   return rows;
 }
 

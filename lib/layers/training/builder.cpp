@@ -3,7 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
+
+#include "lib/layers/training/structured_rate.h"
 
 namespace comera::layers {
 namespace {
@@ -19,9 +20,11 @@ Parameter core(const ChainParameters& chain, std::size_t k, double deviation) {
   parameter.name = fmt::format("{}.tt.{}", chain.name, k);
   parameter.role = Role::core;
   parameter.shape = core_shape(chain, k);
-  const double order = static_cast<double>(chain.layout.cores());
-  parameter.init = {Init::Distribution::normal,
-                    std::pow(deviation, 1 / order) / std::sqrt(static_cast<double>(chain.layout.ranks[k + 1]))};
+  parameter.init = {Init::Distribution::normal, core_deviation(chain.layout, k, deviation)};
+  // By the initial ranks, so that the rates stay while ranks fall.
+  tt::Layout whole = chain.layout;
+  whole.ranks = chain.initial_ranks;
+  parameter.structured_rate = structured_rate(whole, k, deviation);
   parameter.decay = true;
   parameter.from_factors = true;
   return parameter;

@@ -24,7 +24,7 @@ class Adamw final : public Method {
     tensors_.clear();
     for (const Target& t : targets)
       tensors_.push_back({t.count, t.value, t.gradient, states.of<void>(0, *t.parameter),
-                          states.of<void>(1, *t.parameter), t.scalars});
+                          states.of<void>(1, *t.parameter), t.scalars, static_cast<float>(t.rate_scale)});
     walk.run(walk.backend().adamw, {tensors_.data(), static_cast<int>(tensors_.size()), &state->scalars});
   }
 

@@ -21,6 +21,7 @@ struct Target {
   void* value = nullptr;
   void* gradient = nullptr;
   const kernels::AdamwScalars* scalars = nullptr;
+  double rate_scale = 1;  // of the scalars' learning rate; AdamW alone follows it
 };
 
 // Layout of StepState::update.

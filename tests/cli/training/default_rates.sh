@@ -19,4 +19,28 @@ assert len(rates) == 300 and max(rates) == rates[14] and rates[13] < rates[14] a
 assert tomllib.load(open('$form/recipe.toml', 'rb'))['lr'] == rates[14]"
   expect_exit 0
 done
+
+# Cores have rates by their shapes. A recipe from before that option means one rate for all cores.
+grep -q '^core-rates = "structured"' tt/recipe.toml || fail "the recipe records the rates by core"
+few=("${model[@]}" "${columns[@]}" --data train.tsv --tokenizer vocab.txt --seq 8 --batch 16 --form tt --seed 3
+  --threads 2 --quiet --steps 6 --save-every 3)
+run "$COMERA" pretrain "${few[@]}" -o structured
+expect_exit 0
+run "$COMERA" pretrain "${few[@]}" --core-rates uniform -o uniform
+expect_exit 0
+! cmp -s structured/model.safetensors uniform/model.safetensors || fail "the rates by core change the model"
+for run in structured uniform; do
+  cp -r $run $run-again
+  rm -r $run-again/checkpoints/step-00000006 $run-again/model.safetensors
+done
+sed -i '/^core-rates/d' uniform-again/recipe.toml
+for run in structured uniform; do
+  run "$COMERA" pretrain --resume $run-again
+  expect_exit 0
+  expect_same_bytes $run/model.safetensors $run-again/model.safetensors
+done
+run "$COMERA" pretrain --resume structured-again --core-rates uniform
+expect_refused '--core-rates was structured and is uniform'
+run "$COMERA" pretrain "${few[@]}" --optimizer adagrad --core-rates structured -o none
+expect_refused '--core-rates structured is for AdamW, and --optimizer has adagrad'
 finish

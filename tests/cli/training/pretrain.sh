@@ -19,7 +19,7 @@ model=(--model encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 
   --embedding-rank 4 --dropout 0 --order 2
   --embedding-order 2)
 data=(--data train.tsv --dev dev.tsv --text text --label label --tokenizer vocab.txt --seq 8 --batch 16)
-rates=(--steps 60 --warmup 5 --lr 1e-2 --lr-cores 1e-2 --schedule constant --seed 7 --eval-every 20 --save-every 20
+rates=(--steps 60 --warmup 5 --lr 1e-2 --lr-cores 3e-3 --schedule constant --seed 7 --eval-every 20 --save-every 20
   --log-every 10 --threads 2)
 learn=("${model[@]}" "${data[@]}" "${rates[@]}")
 
