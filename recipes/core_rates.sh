@@ -24,12 +24,12 @@ jobs=${JOBS:-glosses text} kinds=${KINDS:-uniform structured} rates=${RATES:-5e-
 layouts=${LAYOUTS:-base half-width double-width half-rank double-rank order-2 order-4}
 [[ " $layouts " == *" base "* ]] || layouts="base $layouts"
 steps=${STEPS:-500} text_steps=${TEXT_STEPS:-400} workers=${WORKERS:-$(nproc)}
-width=256 heads=4 text_heads=8 rank=16 text_rank=32 feed=1024 text_feed=688
+width=256 heads=4 rank=16 text_rank=32 feed=1024 text_feed=688
 encoder=(--model encoder-small --seq 64 --positions 64) decoder=(--model llama-6m --seq 128 --batch 8)
 books=("$folder/text") pieces=()
 if "$smoke"; then
   layouts=${LAYOUTS:-base order-2} rates=${RATES:-1e-3} steps=${STEPS:-2} text_steps=${TEXT_STEPS:-2}
-  width=32 heads=2 text_heads=2 rank=4 text_rank=4 feed=64 text_feed=64
+  width=32 heads=2 rank=4 text_rank=4 feed=64 text_feed=64
   encoder=(--model encoder-small --layers 1 --seq 16 --positions 16 --batch 2)
   decoder=(--model llama-6m --layers 1 --seq 32 --batch 2)
   books=(--smoke "$folder/text" 40) pieces=(--vocab-size 1000)
@@ -69,7 +69,7 @@ run() { # JOB LAYOUT KIND RATE: the report into JOB-LAYOUT-KIND-RATE.json
     read -ra options <<< "$(shape_of "$2" $heads $feed $rank)"
     options+=("${encoder[@]}" --task classify --steps "$steps")
   else
-    read -ra options <<< "$(shape_of "$2" $text_heads $text_feed $text_rank)"
+    read -ra options <<< "$(shape_of "$2" $heads $text_feed $text_rank)"
     options+=("${decoder[@]}" --task clm --steps "$text_steps")
   fi
   local data=$folder/$1 suffix=tsv

@@ -18,7 +18,8 @@ namespace {
 
 // Best rates for random weights, measured by recipes/learning_rates.sh; docs/results.md has the grid.
 constexpr const char* dense_rate = "5e-4";
-constexpr const char* chain_rate = "0.001";
+constexpr const char* chain_rate = "0.002";
+constexpr const char* uniform_rate = "0.001";  // of a model in TT form with --core-rates uniform
 
 Option core_rates() {
   return {.name = "core-rates",
@@ -38,8 +39,11 @@ std::vector<Option> training_options() {
   for (Option& option : rows) {
     if (option.name == "lr")
       option.default_text = "",
-      option.default_words = fmt::format("{} with --form dense, else {}", dense_rate, chain_rate);
-    if (option.name == "lr-cores") option.default_text = chain_rate;
+      option.default_words = fmt::format("{} with --form dense, {} with --core-rates uniform, else {}", dense_rate,
+                                         uniform_rate, chain_rate);
+    if (option.name == "lr-cores")
+      option.default_text = chain_rate,
+      option.default_words = fmt::format("{}; {} if uniform", chain_rate, uniform_rate);
     if (option.name == "warmup") option.default_text = "", option.default_words = "5 % of the steps";
   }
   const auto rate = std::find_if(rows.begin(), rows.end(), [](const Option& row) { return row.name == "lr-cores"; });
@@ -47,9 +51,11 @@ std::vector<Option> training_options() {
   return rows;
 }
 
-void settle_rate(OptionValues& values) {
+void settle_rates(OptionValues& values) {
+  const char* of_chains = values.text("core-rates") == "uniform" ? uniform_rate : chain_rate;
   if (!values.given("lr"))
-    values.set("lr", values.text("form") == "dense" ? dense_rate : chain_rate, OptionSource::fallback);
+    values.set("lr", values.text("form") == "dense" ? dense_rate : of_chains, OptionSource::fallback);
+  if (!values.given("lr-cores")) values.set("lr-cores", of_chains, OptionSource::fallback);
 }
 
 // --form auto is for --fit.
@@ -91,16 +97,16 @@ int run_pretrain(const OptionValues& given) {
   OptionValues values = given;
   settle_clicks(values);
   settle_images(values);
-  settle_rate(values);
+  settle_rates(values);
   if (values.text("task") == "embed")
     fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");
   if (!values.given("task") && !learns_clicks(values) && !learns_images(values) && !recipe_to_resume(values))
     values.set("task", data::name_of(task_without_word(values)), OptionSource::fallback);
   if (values.flag("dry-run")) {
-    RunSetup setup = setup_without_data(values, settle_rate);
+    RunSetup setup = setup_without_data(values, settle_rates);
     return plan_run(values, setup);
   }
-  return train_and_report(values, set_up_run(values, settle_rate));
+  return train_and_report(values, set_up_run(values, settle_rates));
 }
 
 }  // namespace comera::tools

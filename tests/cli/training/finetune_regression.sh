@@ -13,7 +13,7 @@
 } >pairs.tsv
 # shellcheck disable=SC2054 # a list of columns is one word
 pairs=(--text text,second --label score --data pairs.tsv --dev pairs.tsv)
-fast=(--dropout 0 --lr 1e-2 --lr-cores 1e-2 --seq 10 --batch 8 --threads 2 --quiet)
+fast=(--dropout 0 --lr 1e-2 --lr-cores 3e-3 --seq 10 --batch 8 --threads 2 --quiet)
 
 # From random weights: real labels select regression, the model learns, and its files have the measures of a regression
 # only.

@@ -43,7 +43,7 @@ PYTHON
 python3 make.py
 
 small=(--image-size 8 --patch 4 --layers 2 --hidden 16 --heads 2 --intermediate 32)
-options=(--model vit-mini "${small[@]}" --batch 20 --steps 90 --seed 3 --lr 5e-3 --lr-cores 5e-3 --warmup 5
+options=(--model vit-mini "${small[@]}" --batch 20 --steps 90 --seed 3 --lr 5e-3 --lr-cores 2e-3 --warmup 5
   --save-every 30 --crop 1 --quiet)
 data=(--data train-images-idx3-ubyte.gz --dev test-images-idx3-ubyte.gz)
 

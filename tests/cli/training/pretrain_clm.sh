@@ -11,7 +11,7 @@ model=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 
   --embedding-rank 4 --order 2
   --embedding-order 2)
 data=(--data train.txt --dev dev.txt --tokenizer vocab.txt --seq 16 --batch 8)
-rates=(--steps 160 --warmup 5 --lr 1e-2 --lr-cores 1e-2 --lr-ranks 2e-2 --schedule constant --seed 7 --eval-every 80
+rates=(--steps 160 --warmup 5 --lr 1e-2 --lr-cores 3e-3 --lr-ranks 2e-2 --schedule constant --seed 7 --eval-every 80
   --save-every 80 --threads 2)
 
 run "$COMERA" pretrain --model llama-60m --task clm --form dense --batch 1 --seq 128 --dry-run --json
