@@ -14,11 +14,12 @@ double own_norm(const tt::Layout& layout, std::size_t core, double weight_deviat
   return core_deviation(layout, core, weight_deviation) * (1 / std::sqrt(terms) + 1 / std::sqrt(results));
 }
 
-double movement_of_reference() {
+// The factor of x / sqrt(K) for which the layer of reference moves as far as with one rate for all cores.
+double reference_factor() {
   const tt::Layout layout = tt::tt_layout({8, 8, 4}, {4, 8, 8}, {1, 8, 16, 16, 16, 8, 1});
   double sum = 0;
   for (std::size_t k = 0; k < layout.cores(); ++k) sum += 1 / own_norm(layout, k, 1 / std::sqrt(256.0 + 256.0));
-  return sum;
+  return sum / std::sqrt(static_cast<double>(layout.cores()));
 }
 
 }  // namespace
@@ -30,8 +31,8 @@ double core_deviation(const tt::Layout& layout, std::size_t core, double weight_
 
 double structured_rate(const tt::Layout& layout, std::size_t core, double weight_deviation) {
   if (layout.kind == tt::Kind::ttm) return 1;
-  static const double reference = movement_of_reference();
-  return reference * own_norm(layout, core, weight_deviation) / static_cast<double>(layout.cores());
+  static const double reference = reference_factor();
+  return reference * own_norm(layout, core, weight_deviation) / std::sqrt(static_cast<double>(layout.cores()));
 }
 
 }  // namespace comera::layers

@@ -11,8 +11,9 @@ namespace comera::layers {
 // signs of a gradient of rank 1 move it by a matrix of norm rate sqrt(a b); with initial entries of deviation d its own
 // norm is d (sqrt(a) + sqrt(b)). So the core, and the weight with it, moves by rate / x of its norm, where
 //     x = d (1/sqrt(a) + 1/sqrt(b)).
-// Rates in proportion to x / K, with K cores, move every core by the same share, and the weight by the same share
-// whatever its modes, ranks and order are. This is the spectral condition of Yang, Simon and Bernstein (arXiv
+// Rates in proportion to x / sqrt(K), with K cores, move every core by the same share, and the weight by the same share
+// whatever its modes, ranks and order are: the movements of K cores add up like independent ones (measured: with x / K
+// the best rate of low-rank pairs is half of that of six cores, docs/results.md). This is the spectral condition of Yang, Simon and Bernstein (arXiv
 // 2310.17813) for each factor, as Qiu et al. (arXiv 2406.06248) apply mu-P to structured weights, in the gauge of
 // CoMERA's initial values.
 //
