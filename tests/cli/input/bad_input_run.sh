@@ -61,7 +61,7 @@ resume() {
   run "$COMERA" pretrain --resume run --quiet "$@"
   expect_refused "$message"
 }
-resume '--lr was 0.001 and is 3; --override' --lr 3
+resume '--lr was 0.002 and is 3; --override' --lr 3
 resume '--dtype was fp32 and is bf16; --override' --dtype bf16
 resume '--batch was 4 and is 8, --rank was 4 and is 5' --rank 5 --batch 8
 resume '--resume names run, --output names other; name one folder' -o other

@@ -35,7 +35,7 @@ far() {
     fail "$1 is far from $2"
 }
 
-run "$COMERA" pretrain "${tiny[@]}" --lr 0.05 --lr-cores 0.05 --steps 40 --form tt -o run
+run "$COMERA" pretrain "${tiny[@]}" --lr 0.05 --lr-cores 0.02 --steps 40 --form tt -o run
 expect_exit 0
 whole=$(loss run)
 diagonals run -0.9
@@ -61,7 +61,7 @@ expect_out 'largest difference from the model'
 near "$(loss plain-dense)" "$counted"
 
 # Entries below the threshold are removed from the final folder, and stay in the checkpoint.
-run "$COMERA" pretrain "${tiny[@]}" --form tt --steps 30 --lr-ranks 0.05 --gamma 10 --tau 0.3 --prune-every 0 -o fallen
+run "$COMERA" pretrain "${tiny[@]}" --form tt --steps 30 --core-rates uniform --lr-ranks 0.05 --gamma 10 --tau 0.3 --prune-every 0 -o fallen
 expect_exit 0
 read -r least count < <(diagonals fallen)
 python3 -c 'import sys; sys.exit(float(sys.argv[1]) <= 0.3)' "$least" ||
