@@ -13,9 +13,9 @@ namespace comera::layers {
 //     x = d (1/sqrt(a) + 1/sqrt(b)).
 // Rates in proportion to x / sqrt(K), with K cores, move every core by the same share, and the weight by the same share
 // whatever its modes, ranks and order are: the movements of K cores add up like independent ones (measured: with x / K
-// the best rate of low-rank pairs is half of that of six cores, docs/results.md). This is the spectral condition of Yang, Simon and Bernstein (arXiv
-// 2310.17813) for each factor, as Qiu et al. (arXiv 2406.06248) apply mu-P to structured weights, in the gauge of
-// CoMERA's initial values.
+// the best rate of low-rank pairs is half of that of six cores, docs/results.md). This is the spectral condition of
+// Yang, Simon and Bernstein (arXiv 2310.17813) for each factor, as Qiu et al. (arXiv 2406.06248) apply mu-P to
+// structured weights, in the gauge of CoMERA's initial values.
 //
 // Returns the factor of --lr-cores for this core. The factors move a 256 x 256 layer (modes 8 8 4 4 8 8, rank 16) in
 // all by as much as one rate for all cores does: the default rates were found with such layers. Tables of embeddings
