@@ -57,11 +57,7 @@ for layout in $layouts; do shape_of "$layout" $heads $feed $rank > /dev/null; do
 [[ $jobs != *text* ]] || need_data text/gutenberg16.txt.zst
 require_program
 
-prepare_glosses() {
-  [ ! -f "$folder/glosses/tokenizer/vocab.txt" ] || return 0
-  recipes/wordnet.sh "$folder/glosses"
-  "$comera" tokenizer train --data "$folder/glosses/train.tsv" "${pieces[@]}" -o "$folder/glosses/tokenizer"
-}
+prepare_glosses() { learn_glosses "$folder/glosses" "${pieces[@]}"; }
 prepare_text() { COMERA=$comera recipes/books.sh "${books[@]}"; }
 
 run() { # JOB LAYOUT KIND RATE: the report into JOB-LAYOUT-KIND-RATE.json

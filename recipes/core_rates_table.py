@@ -26,12 +26,11 @@ def table(folder, job, layouts, kind, rates):
     runs = {layout: {rate: quality(folder, job, layout, kind, rate) for rate in rates} for layout in layouts}
     best = {layout: min(losses.values())[0] for layout, losses in runs.items()}
     found = min(rates, key=lambda rate: runs["base"][rate][0])
-    worst = max(100 * (runs[layout][found][0] / best[layout] - 1) for layout in layouts)
-    rows = [[layout, *(runs[layout][rate][1] for rate in rates), f"{100 * (runs[layout][found][0] / best[layout] - 1):.2f} %"]
-            for layout in layouts]
+    above = {layout: 100 * (runs[layout][found][0] / best[layout] - 1) for layout in layouts}
+    rows = [[layout, *(runs[layout][rate][1] for rate in rates), f"{above[layout]:.2f} %"] for layout in layouts]
     return [f"== {job}, {kind} rates of the cores", "",
             *results.table(["layout", *rates, f"loss at {found} above the best"], rows), "",
-            f"The rate of the base, {found}, costs at most {worst:.2f} % of the loss.", ""]
+            f"The rate of the base, {found}, costs at most {max(above.values()):.2f} % of the loss.", ""]
 
 
 def main():

@@ -37,12 +37,7 @@ settings=(threads="$threads" steps="$steps" text_steps="$text_steps")
 [[ $groups != *text* ]] || need_data text/gutenberg16.txt.zst
 require_program
 
-prepare_glosses() {
-  [ ! -f "$folder/glosses/tokenizer/vocab.txt" ] || return 0
-  recipes/wordnet.sh "$folder/glosses"
-  "$comera" tokenizer train --data "$folder/glosses/train.tsv" "${pieces[@]}" -o "$folder/glosses/tokenizer"
-}
-
+prepare_glosses() { learn_glosses "$folder/glosses" "${pieces[@]}"; }
 prepare_text() { COMERA=$comera recipes/books.sh "${books[@]}"; }
 
 glosses() { # FORM NAME options...

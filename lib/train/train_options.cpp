@@ -148,7 +148,7 @@ void read_clip(const OptionValues& values, TrainOptions& options) {
         values.table().verb(), at_once->method);
 }
 
-// The factors are for steps whose size does not depend on the gradient's.
+// The factors are for AdamW's steps, whose size does not depend on that of the gradient.
 void check_core_rates(const OptionValues& values, const std::vector<MethodRule>& rules) {
   if (!values.has("core-rates") || values.source("core-rates") != OptionSource::flag) return;
   if (values.text("core-rates") != "structured") return;

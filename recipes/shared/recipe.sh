@@ -34,6 +34,14 @@ start() {
   trap 'forget_last $?' EXIT
 }
 
+# learn_glosses FOLDER options...: definitions of WordNet and a vocabulary that is learned from them, unless FOLDER has
+# them. The options are of `tokenizer train`.
+learn_glosses() {
+  [ ! -f "$1/tokenizer/vocab.txt" ] || return 0
+  recipes/wordnet.sh "$1"
+  "$comera" tokenizer train --data "$1/train.tsv" "${@:2}" -o "$1/tokenizer"
+}
+
 # How a user gets a file of COMERA_DATA that several recipes read.
 source_of() { # FILE
   case $1 in

@@ -1,8 +1,8 @@
 #include "lib/layers/training/structured_rate.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <random>
 
 #include "lib/tt/chain.h"
 #include "tests/tt/random_matrix.h"

@@ -1,4 +1,5 @@
 // Rates of cores in a step of AdamW.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -12,7 +13,7 @@ using layers::Parameter;
 
 namespace {
 
-// The largest change of each core in the first step.
+// The largest change of each parameter in the first step.
 std::map<std::string, double> first_changes(bool structured) {
   train::OptimizerOptions options;
   options.structured_rates = structured;

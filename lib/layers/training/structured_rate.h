@@ -17,11 +17,11 @@ namespace comera::layers {
 // Yang, Simon and Bernstein (arXiv 2310.17813) for each factor, as Qiu et al. (arXiv 2406.06248) apply mu-P to
 // structured weights, in the gauge of CoMERA's initial values.
 //
-// Returns the factor of --lr-cores for this core. The factors move a 256 x 256 layer (modes 8 8 4 4 8 8, rank 16) in
-// all by as much as one rate for all cores does: the default rates were found with such layers. Tables of embeddings
-// keep one rate for all cores (1): an entry of a table is looked up, not multiplied by many inputs, and the factors
-// that follow from the same rule gain nothing there (docs/results.md). `weight_deviation` is that of the initial
-// entries of the dense weight.
+// Returns the factor of --lr-cores for this core. In a 256 x 256 layer (modes 8 8 4 4 8 8, rank 16) the movements of
+// all cores have the same sum as with one rate for all cores: the default rates were found with such layers. Tables of
+// embeddings keep one rate for all cores (1): an entry of a table is looked up, not multiplied by many inputs, and the
+// factors that follow from the same rule gain nothing there (docs/results.md). `weight_deviation` is that of the
+// initial entries of the dense weight.
 double structured_rate(const tt::Layout& layout, std::size_t core, double weight_deviation);
 
 // The deviation of a core's initial entries with which those of the weight have `weight_deviation` (CoMERA's).

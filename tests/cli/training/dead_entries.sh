@@ -61,7 +61,8 @@ expect_out 'largest difference from the model'
 near "$(loss plain-dense)" "$counted"
 
 # Entries below the threshold are removed from the final folder, and stay in the checkpoint.
-run "$COMERA" pretrain "${tiny[@]}" --form tt --steps 30 --core-rates uniform --lr-ranks 0.05 --gamma 10 --tau 0.3 --prune-every 0 -o fallen
+run "$COMERA" pretrain "${tiny[@]}" --form tt --steps 30 --core-rates uniform --lr-ranks 0.05 --gamma 10 \
+  --tau 0.3 --prune-every 0 -o fallen
 expect_exit 0
 read -r least count < <(diagonals fallen)
 python3 -c 'import sys; sys.exit(float(sys.argv[1]) <= 0.3)' "$least" ||
