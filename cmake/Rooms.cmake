@@ -34,7 +34,7 @@ list(TRANSFORM bf16_sources PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/ OUTPUT_VARI
 list(TRANSFORM bf16_sources PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/bf16/)
 list(REMOVE_ITEM sources ${replaced})
 list(FILTER sources EXCLUDE REGEX
-  "/(adagrad|adamw8|apollo|galore|host_copy|lomo|optimizer|rank_objective)[.]cpp$")
+  "/(adagrad|adamw8|apollo|chain_decay|galore|host_copy|lomo|optimizer|rank_objective)[.]cpp$")
 add_library(comera_kernels_v4bf16 OBJECT ${sources} ${bf16_sources})
 target_compile_options(comera_kernels_v4bf16 PRIVATE
   ${COMERA_ISA_FLAGS_v4} -mavx512bf16 -ffp-contract=fast -O3 ${COMERA_ISA_WARNINGS})

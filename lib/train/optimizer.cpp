@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/chain_decay.h"
 #include "kernels/elementwise.h"
 #include "kernels/optimizer.h"
 #include "kernels/rank_objective.h"
@@ -16,6 +17,11 @@ namespace {
 bool is_core(const Parameter& parameter) { return parameter.role == layers::Role::core; }
 bool is_diagonal(const Parameter& parameter) { return parameter.role == layers::Role::diagonal; }
 
+// The weight is the product of its cores alone.
+bool is_product(const layers::ChainParameters& chain) {
+  return !chain.cores.empty() && chain.between == kernels::Activation::none && !chain.layout.gauge;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const OptimizerOptions& options)
@@ -26,6 +32,12 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
   };
   for (const layers::ChainParameters& chain : weights.model().chains())
     chains_.resize(chains_.size() + !chain.diagonals.empty());
+  in_decaying_.resize(parameters.size());
+  for (const layers::ChainParameters& chain : weights.model().chains()) {
+    if (options_.weight_norm_decay == 0 || !is_product(chain)) continue;
+    decaying_.emplace_back();
+    for (const Parameter* core : chain.cores) in_decaying_[static_cast<std::size_t>(core->index)] = true;
+  }
   cores_.resize(count_if(is_core));
   gradients_.reserve(parameters.size());
   methods_.check(weights.model().parameters());
@@ -67,6 +79,24 @@ void Optimizer::fill_chains() {
   }
 }
 
+void Optimizer::fill_decaying(const layers::StepState* state) {
+  const auto* scalars = reinterpret_cast<const UpdateScalars*>(state->update);
+  auto call = decaying_.begin();
+  for (const layers::ChainParameters& chain : weights_.model().chains()) {
+    if (decaying_.empty() || !is_product(chain)) continue;
+    call->cores = static_cast<int>(chain.cores.size());
+    for (std::size_t k = 0; k < chain.cores.size(); ++k) {
+      call->sizes[k] = chain.layout.entry_size(k);
+      call->values[k] = chain.cores[k]->value.data;
+    }
+    std::copy(chain.layout.ranks.begin(), chain.layout.ranks.end(), call->ranks);
+    for (std::size_t bond = 0; bond < chain.diagonals.size(); ++bond)
+      call->diagonals[bond] = chain.diagonals[bond]->value.data;
+    call->scalars = scalars->group(*chain.cores[0], false);
+    ++call;
+  }
+}
+
 void Optimizer::fill_tensors(layers::StepState* state) {
   auto core = cores_.begin();
   decays_.clear(), gradients_.clear(), weighed_.clear();
@@ -78,7 +108,7 @@ void Optimizer::fill_tensors(layers::StepState* state) {
                         parameter.gradient_shape().elements(),
                         parameter.subspace ? nullptr : parameter.value.data,
                         sink_.gradient(parameter).data,
-                        scalars->group(parameter),
+                        scalars->group(parameter, decays(parameter)),
                         options_.structured_rates && is_core(parameter) ? parameter.structured_rate : 1};
     gradients_.push_back({target.count, target.gradient});
     Group& group = groups_[group_of_[static_cast<std::size_t>(parameter.index)]];
@@ -131,6 +161,10 @@ void Optimizer::run(layers::Walk& walk, layers::StepState* state) {
   walk.run(backend.square_sum, {gradients_.data(), static_cast<int>(gradients_.size()), &state->square_sum});
   walk.run(backend.clip_gradient,
            {options_.max_norm, &state->square_sum, state->loss, &state->applied_square_sum, &state->scalars});
+  fill_decaying(state);
+  if (!decaying_.empty())
+    walk.run(backend.chain_decay, {decaying_.data(), static_cast<int>(decaying_.size()), options_.weight_norm_decay,
+                                   weights_.model().threshold(), &state->scalars});
   for (std::size_t k = 0; k < groups_.size(); ++k)
     if (!groups_[k].targets.empty()) methods_[k].run(walk, state, groups_[k].targets, states_of(k));
   run_in_subspaces(walk, state);
@@ -139,7 +173,7 @@ void Optimizer::run(layers::Walk& walk, layers::StepState* state) {
 void Optimizer::apply(layers::Walk& walk, layers::StepState* state, const Parameter& parameter,
                       const plan::Tensor& gradient) {
   const Target target{&parameter, parameter.shape.elements(), parameter.value.data, gradient.data,
-                      reinterpret_cast<const UpdateScalars*>(state->update)->group(parameter)};
+                      reinterpret_cast<const UpdateScalars*>(state->update)->group(parameter, parameter.decay)};
   const std::size_t method = group_of_[static_cast<std::size_t>(parameter.index)];
   methods_[method].run(walk, state, {&target, 1}, states_of(method));
 }

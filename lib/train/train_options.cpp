@@ -77,6 +77,7 @@ OptimizerOptions optimizer_options(const OptionValues& values) {
   options.adamw.beta2 = values.real("beta2");
   options.adamw.epsilon = values.real("epsilon");
   options.structured_rates = values.has("core-rates") && values.text("core-rates") == "structured";
+  if (values.has("weight-norm-decay")) options.weight_norm_decay = values.real("weight-norm-decay");
   return options;
 }
 

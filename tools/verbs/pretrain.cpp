@@ -34,6 +34,18 @@ Option core_rates() {
           .result_relevant = true};
 }
 
+Option weight_norm_decay() {
+  return {.name = "weight-norm-decay",
+          .type = OptionType::real,
+          .default_text = "0",
+          .group = "Training",
+          .help =
+              "decay of the norm of weights in TT or low-rank form, apart from the gradient: their large singular "
+              "values shrink most; 0: --weight-decay of their cores, which shrinks all singular values alike",
+          .result_relevant = true,
+          .minimum = 0};
+}
+
 std::vector<Option> training_options() {
   std::vector<Option> rows = train::training_options();
   for (Option& option : rows) {
@@ -48,6 +60,9 @@ std::vector<Option> training_options() {
   }
   const auto rate = std::find_if(rows.begin(), rows.end(), [](const Option& row) { return row.name == "lr-cores"; });
   rows.insert(rate + 1, core_rates());
+  const auto decay =
+      std::find_if(rows.begin(), rows.end(), [](const Option& row) { return row.name == "weight-decay"; });
+  rows.insert(decay + 1, weight_norm_decay());
   return rows;
 }
 

@@ -32,10 +32,11 @@ struct UpdateScalars {
   kernels::AdamwScalars galore;                // times GaloreSettings::scale, without decay
   kernels::AdamwScalars at_once[2];            // Parameter::at_once: times LomoSettings::scale
 
-  const kernels::AdamwScalars* group(const Parameter& parameter) const {
+  // `decays`: with the weight decay of AdamW.
+  const kernels::AdamwScalars* group(const Parameter& parameter, bool decays) const {
     return &(parameter.at_once            ? at_once
              : parameter.beside_subspaces ? beside
-                                          : of[static_cast<int>(parameter.role)])[parameter.decay];
+                                          : of[static_cast<int>(parameter.role)])[decays];
   }
 };
 

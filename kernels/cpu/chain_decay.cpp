@@ -1,0 +1,166 @@
+// Decay of the norm of products of cores on the CPU. A core [r, s, q] is cut into blocks of sizes; in each, every row
+// of the left bond is a matrix [block, q]. Chains are dealt to lanes, each with a workspace for the largest chain.
+#include "kernels/chain_decay.h"
+
+#include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/transpose.h"
+#include "kernels/cpu/common/workspace.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/host/thread_pool.h"
+
+namespace comera::kernels::COMERA_CPU {
+namespace {
+
+constexpr int most_lanes = 8;
+constexpr std::int64_t most_sizes = 64;  // of a block
+
+struct Memory {
+  float *left[max_cores] = {}, *right[max_cores] = {};  // L and R of each core
+  float *product, *other;                               // of a block
+  std::size_t bytes;
+
+  Memory(void* memory, const DecayingChain& c) {
+    Workspace workspace(memory);
+    std::int64_t block = 0;
+    for (int k = 0; k < c.cores; ++k) {
+      left[k] = workspace.floats(c.ranks[k] * c.ranks[k]), right[k] = workspace.floats(c.ranks[k + 1] * c.ranks[k + 1]);
+      block = max(block, c.ranks[k] * min(c.sizes[k], most_sizes) * c.ranks[k + 1]);
+    }
+    product = workspace.floats(block), other = workspace.floats(block);
+    bytes = workspace.used();
+  }
+};
+
+std::size_t bytes_of_lane(const ChainDecay& a) {
+  std::size_t bytes = 0;
+  for (int i = 0; i < a.count; ++i) bytes = max(bytes, Memory(nullptr, a.chains[i]).bytes);
+  return bytes;
+}
+
+std::size_t workspace_bytes(const Context&, const ChainDecay& a) { return min(a.count, most_lanes) * bytes_of_lane(a); }
+
+// A block of core k: `rows` matrices [sizes, columns], `ld` apart.
+struct Block {
+  float* values;
+  std::int64_t rows, sizes, columns, ld;
+  std::int64_t width() const { return sizes * columns; }
+};
+
+template <class Body>
+void for_blocks(const DecayingChain& c, int k, Body body) {
+  const std::int64_t rows = c.ranks[k], columns = c.ranks[k + 1];
+  for (std::int64_t first = 0; first < c.sizes[k]; first += most_sizes)
+    body(Block{f32(c.values[k]) + first * columns, rows, min(most_sizes, c.sizes[k] - first), columns,
+               c.sizes[k] * columns});
+}
+
+// to [rows, width] = L block
+void from_left(const Block& b, const float* left, float* to) {
+  SmallGemm({b.rows, b.width(), b.rows, b.rows, b.ld, b.width()})(left, b.values, to);
+}
+
+// to [rows, width] = block R
+void from_right(const Block& b, const float* right, float* to) {
+  const SmallGemm multiply({b.sizes, b.columns, b.columns, b.columns, b.columns, b.columns});
+  for (std::int64_t i = 0; i < b.rows; ++i) multiply(b.values + i * b.ld, right, to + i * b.width());
+}
+
+void mask(const float* diagonal, double threshold, std::int64_t rank, float* gram) {
+  if (!diagonal) return;
+  const auto masked = [&](std::int64_t i) { return diagonal[i] > threshold ? diagonal[i] : 0; };
+  for (std::int64_t i = 0; i < rank; ++i)
+    for (std::int64_t j = 0; j < rank; ++j) gram[i * rank + j] *= masked(i) * masked(j);
+}
+
+const float* diagonal_of(const DecayingChain& c, int bond) {
+  return bond == 0 || bond == c.cores ? nullptr : f32(c.diagonals[bond - 1]);
+}
+
+void clear(float* gram, std::int64_t rank) {
+  for (std::int64_t i = 0; i < rank * rank; ++i) gram[i] = 0;
+}
+
+// L of core k + 1 from that of core k: the sum of G_i^T (L G)_i over the rows i.
+void next_left(const DecayingChain& c, int k, double threshold, const Memory& memory) {
+  float* next = memory.left[k + 1];
+  clear(next, c.ranks[k + 1]);
+  for_blocks(c, k, [&](const Block& b) {
+    from_left(b, memory.left[k], memory.product);
+    const SmallGemm add({b.columns, b.columns, b.sizes, b.columns, b.columns, b.columns, true, true});
+    for (std::int64_t i = 0; i < b.rows; ++i) add(b.values + i * b.ld, memory.product + i * b.width(), next);
+  });
+  mask(diagonal_of(c, k + 1), threshold, c.ranks[k + 1], next);
+}
+
+// R of core k - 1 from that of core k: (G R) G^T.
+void next_right(const DecayingChain& c, int k, double threshold, const Memory& memory) {
+  float* next = memory.right[k - 1];
+  clear(next, c.ranks[k]);
+  for_blocks(c, k, [&](const Block& b) {
+    from_right(b, memory.right[k], memory.product);
+    transpose(b.rows, b.width(), b.values, b.ld, memory.other, b.rows);
+    SmallGemm({b.rows, b.rows, b.width(), b.width(), b.rows, b.rows, true})(memory.product, memory.other, next);
+  });
+  mask(diagonal_of(c, k), threshold, c.ranks[k], next);
+}
+
+double mean_of_active(const DecayingChain& c, int bond, double threshold, const float* gram) {
+  const float* diagonal = diagonal_of(c, bond);
+  double sum = 0, active = 0;
+  for (std::int64_t j = 0; j < c.ranks[bond]; ++j) {
+    sum += gram[j * c.ranks[bond] + j];
+    active += !diagonal || diagonal[j] > threshold;
+  }
+  return active > 0 ? sum / active : 0;
+}
+
+// G -= share L G R
+void shrink(const DecayingChain& c, int k, float share, const Memory& memory) {
+  const F factor = set(share);
+  for_blocks(c, k, [&](const Block& b) {
+    from_right(b, memory.right[k], memory.product);
+    SmallGemm({b.rows, b.width(), b.rows, b.rows, b.width(), b.width()})(memory.left[k], memory.product, memory.other);
+    for (std::int64_t i = 0; i < b.rows; ++i) {
+      float* row = b.values + i * b.ld;
+      const float* slope = memory.other + i * b.width();
+      sweep(0, b.width(), [&](std::int64_t j, auto lanes) {
+        store(row + j, fnma(factor, load(slope + j, lanes), load(row + j, lanes)), lanes);
+      });
+    }
+  });
+}
+
+void decay_chain(const ChainDecay& a, const DecayingChain& c, void* workspace) {
+  const Memory memory(workspace, c);
+  memory.left[0][0] = memory.right[c.cores - 1][0] = 1;
+  for (int k = 0; k + 1 < c.cores; ++k) next_left(c, k, a.threshold, memory);
+  for (int k = c.cores - 1; k > 0; --k) next_right(c, k, a.threshold, memory);
+  double means[max_cores];
+  for (int k = 0; k < c.cores; ++k) {
+    means[k] =
+        mean_of_active(c, k, a.threshold, memory.left[k]) * mean_of_active(c, k + 1, a.threshold, memory.right[k]);
+    if (means[k] == 0) return;
+  }
+  const double share = c.scalars->learning_rate * a.decay / c.cores;
+  for (int k = 0; k < c.cores; ++k) shrink(c, k, static_cast<float>(share / means[k]), memory);
+}
+
+Status run(const Context& context, const ChainDecay& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
+  if (a.scalars->finite == 0) return Status::ok;
+  const int lanes = min(a.count, most_lanes);
+  const std::size_t bytes = bytes_of_lane(a);
+  parallel_for(context, lanes, [&](std::int64_t lane) {
+    for (int i = static_cast<int>(lane); i < a.count; i += lanes)
+      decay_chain(a, a.chains[i], static_cast<char*>(context.workspace) + static_cast<std::size_t>(lane) * bytes);
+  });
+  return Status::ok;
+}
+
+}  // namespace
+
+void bind(Op<ChainDecay>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
+
+}  // namespace comera::kernels::COMERA_CPU

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# --weight-norm-decay: the same bytes for any number of threads and after a resume, with tensor trains, low-rank pairs
+# and ranks that fall; a dense model has nothing that it changes; another value on a resume is refused.
+. "$(dirname "$0")/../expect.sh"
+# shellcheck source=../tiny_task.sh
+. "$tests/cli/tiny_task.sh" || exit 1
+decaying=("${tiny[@]}" --save-every 2 --weight-norm-decay 50)
+
+for form in tt lowrank; do
+  run "$COMERA" pretrain "${tiny[@]}" --form $form -o plain
+  expect_exit 0
+  run "$COMERA" pretrain "${decaying[@]}" --form $form --threads 1 -o one
+  expect_exit 0
+  run "$COMERA" pretrain "${decaying[@]}" --form $form --threads 2 -o two
+  expect_exit 0
+  expect_same_bytes one/model.safetensors two/model.safetensors
+  cmp -s plain/model.safetensors one/model.safetensors && fail "the decay changed nothing ($form)"
+  expect_resumes one
+  rm -rf plain one two again
+done
+
+run "$COMERA" pretrain "${tiny[@]}" --form dense -o plain
+expect_exit 0
+run "$COMERA" pretrain "${tiny[@]}" --form dense --weight-norm-decay 50 -o one
+expect_exit 0
+expect_same_bytes plain/model.safetensors one/model.safetensors
+run "$COMERA" pretrain --resume one --weight-norm-decay 2
+expect_refused '--weight-norm-decay was 50 and is 2'
+run "$COMERA" pretrain "${tiny[@]}" --weight-norm-decay -1 -o two
+expect_refused 'weight-norm-decay.*-1'
+
+# removed entries of the diagonals leave smaller cores to the decay
+for threads in 1 2; do
+  run "$COMERA" pretrain "${tiny[@]}" --form tt --weight-norm-decay 5 --steps 12 --prune-every 3 --target-fraction 0.5 \
+    --late-after 6 --lr-ranks 5e-2 --threads $threads -o fallen$threads
+  expect_exit 0
+done
+expect_same_bytes fallen1/model.safetensors fallen2/model.safetensors
