@@ -62,7 +62,6 @@ prepare_text() { COMERA=$comera recipes/books.sh "${books[@]}"; }
 
 run() { # JOB LAYOUT KIND RATE: the report into JOB-LAYOUT-KIND-RATE.json
   local name=$1-$2-$3-$4 options=()
-  [ ! -s "$folder/$name.json" ] || return 0
   if [ "$1" = glosses ]; then
     read -ra options <<< "$(shape_of "$2" $heads $feed $rank)"
     options+=("${encoder[@]}" --task classify --steps "$steps")
@@ -72,12 +71,8 @@ run() { # JOB LAYOUT KIND RATE: the report into JOB-LAYOUT-KIND-RATE.json
   fi
   local data=$folder/$1 suffix=tsv
   [ "$1" = glosses ] || suffix=txt
-  rm -rf "${folder:?}/$name"
-  logged "$name" "$comera" pretrain "${options[@]}" --data "$data/train.$suffix" --dev "$data/dev.$suffix" \
-    --tokenizer "$data/tokenizer" --seed "$seed" --lr 1e-3 --lr-cores "$4" --core-rates "$3" --threads 1 \
-    --save-every 1000000 --log-every 50 -o "$folder/$name"
-  mv "$folder/$name/report.json" "$folder/$name.json"
-  rm -r "${folder:?}/$name"
+  kept_report "$name" "${options[@]}" --data "$data/train.$suffix" --dev "$data/dev.$suffix" \
+    --tokenizer "$data/tokenizer" --seed "$seed" --lr 1e-3 --lr-cores "$4" --core-rates "$3"
 }
 
 busy=0

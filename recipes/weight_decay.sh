@@ -35,7 +35,7 @@ if "$smoke"; then
 fi
 settings=(text_steps="$text_steps" workers="$workers")
 for decay in $decays; do
-  [[ $decay =~ ^(cores|norm):[0-9.]+$ ]] || { echo "$recipe: no decay '$decay'; see recipes/$recipe --help" >&2 && exit 2; }
+  [[ $decay =~ ^(cores|norm):[0-9.]+$ ]] || missing "no decay '$decay'"
 done
 [[ $jobs != *glosses* ]] || need_nouns
 [[ $jobs != *text* ]] || need_data text/gutenberg16.txt.zst
@@ -43,17 +43,12 @@ require_program
 
 run() { # JOB LENGTH SEED DECAY: the report into JOB-LENGTH-SEED-DECAY.json
   local name=$1-$2-$3-${4/:/-} options=(--weight-decay 0 --weight-norm-decay "${4#*:}") data=$folder/$1 suffix=tsv
-  [ ! -s "$folder/$name.json" ] || return 0
   [[ $4 == norm:* ]] || options=(--weight-decay "${4#*:}" --weight-norm-decay 0)
   if [ "$1" = glosses ]; then options+=("${encoder[@]}" --task classify); else
     options+=("${decoder[@]}" --task clm) suffix=txt
   fi
-  rm -rf "${folder:?}/$name"
-  logged "$name" "$comera" pretrain "${options[@]}" --form tt --steps "$2" --seed "$3" --data "$data/train.$suffix" \
-    --dev "$data/dev.$suffix" --tokenizer "$data/tokenizer" --lr 1e-3 --lr-cores 2e-3 --threads 1 --save-every 1000000 \
-    --log-every 50 -o "$folder/$name"
-  mv "$folder/$name/report.json" "$folder/$name.json"
-  rm -r "${folder:?}/$name"
+  kept_report "$name" "${options[@]}" --form tt --steps "$2" --seed "$3" --data "$data/train.$suffix" \
+    --dev "$data/dev.$suffix" --tokenizer "$data/tokenizer" --lr 1e-3 --lr-cores 2e-3
 }
 
 # The lines LENGTH SEED of a job.

@@ -3,7 +3,8 @@
 
   weight_decay_table.py FOLDER JOBS DECAYS
 
-The last two are words in one argument each. A column is a length and a seed, as the names of the reports have them.
+The last two are words in one argument each. A column is a length and a seed, as the names of the reports have them;
+a cell without a report is empty.
 """
 
 import json
@@ -23,9 +24,11 @@ def shown(report, job):
 def table(folder, job, decays):
     found = {tuple(path.stem.split("-")[1:3]) for path in folder.glob(f"{job}-*.json")}
     columns = sorted(found, key=lambda column: tuple(map(int, column)))
+
     def cell(decay, length, seed):
         path = folder / f"{job}-{length}-{seed}-{decay.replace(':', '-')}.json"
-        return shown(json.loads(path.read_text()), job)
+        return shown(json.loads(path.read_text()), job) if path.exists() else ""
+
     rows = [[decay.replace(":", " "), *(cell(decay, *column) for column in columns)] for decay in decays]
     head = [f"{length} steps, seed {seed}" for length, seed in columns]
     return [f"== {job}: loss on dev by what decays and by how much", "", *results.table(["decay of", *head], rows), ""]

@@ -1,5 +1,6 @@
-// Decay of the norm of products of cores on the CPU. A core [r, s, q] is cut into blocks of sizes; in each, every row
-// of the left bond is a matrix [block, q]. Chains are dealt to lanes, each with a workspace for the largest chain.
+// Decay of the norm of products of cores on the CPU. A core [r, s, q] is processed in blocks of its middle index, so
+// that each row of a block is a matrix [block, q]. Chains are dealt to lanes. The workspace of a lane suffices for the
+// largest chain.
 #include "kernels/chain_decay.h"
 
 #include "kernels/cpu/common/gemm.h"

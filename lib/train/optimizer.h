@@ -27,7 +27,7 @@ struct OptimizerOptions {
   double beta = 1e-6;   // weight of the squared norm of all cores (CoMERA, early stage)
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
   bool structured_rates = false;  // rates of cores by Parameter::structured_rate
-  // Above 0: weights in TT or low-rank form decay by their norm (kernels/chain_decay.h) instead of by their cores'.
+  // Above 0: the norm of a weight in TT or low-rank form decays (kernels/chain_decay.h), and its cores do not.
   double weight_norm_decay = 0;
   // The rate and the corrections are those of a step; the decay is for parameters with weight decay.
   kernels::AdamwScalars adamw = {};
@@ -59,7 +59,7 @@ class Optimizer final : public engine::WeightUpdate {
   void run_objective(layers::Walk& walk, layers::StepState* state);
   void run_in_subspaces(layers::Walk& walk, layers::StepState* state);
   States states_of(std::size_t method) const;
-  // The method's own decay: of the entries of the parameter.
+  // True if the method itself decays the parameter's entries.
   bool decays(const Parameter& parameter) const {
     return parameter.decay && !in_decaying_[static_cast<std::size_t>(parameter.index)];
   }
@@ -70,7 +70,7 @@ class Optimizer final : public engine::WeightUpdate {
   // Arguments of the calls: sized once, filled again in every step.
   std::vector<kernels::RankChain> chains_;
   std::vector<kernels::DecayingChain> decaying_;  // chains with decay of the weight's norm
-  std::vector<bool> in_decaying_;                 // by a parameter's index: a core of those
+  std::vector<bool> in_decaying_;                 // by a parameter's index: it is a core of one of them
   std::vector<kernels::WeighedTensor> weighed_;
   std::vector<kernels::ConstTensor> gradients_, cores_;
   std::vector<kernels::DecayTensor> decays_;  // of weights with gradients in a subspace

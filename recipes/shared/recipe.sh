@@ -42,6 +42,16 @@ learn_glosses() {
   "$comera" tokenizer train --data "$1/train.tsv" "${@:2}" -o "$1/tokenizer"
 }
 
+# kept_report NAME options...: trains a model into FOLDER/NAME and leaves its report alone, as FOLDER/NAME.json, unless
+# that is there.
+kept_report() {
+  [ ! -s "$folder/$1.json" ] || return 0
+  rm -rf "${folder:?}/$1"
+  logged "$1" "$comera" pretrain "${@:2}" --threads 1 --save-every 1000000 --log-every 50 -o "$folder/$1"
+  mv "$folder/$1/report.json" "$folder/$1.json"
+  rm -r "${folder:?}/$1"
+}
+
 # How a user gets a file of COMERA_DATA that several recipes read.
 source_of() { # FILE
   case $1 in
