@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Trains llama-6m on English books with every method that saves memory of training: same tokens, same schedule. Each
-# learning rate of a method's grid is tried for SHORT steps of 8 x 128 tokens; the best one, by the loss on the dev set,
-# is trained for LONG steps. Ends with a table: loss and perplexity on the dev set, planned memory by kind, time, file.
+# learning rate of a method's grid is tried for SHORT steps of 8 x 128 tokens, and the next ones if the best lies at the
+# border; the best one, by the loss on the dev set, is trained for LONG steps, and the four best methods with two more
+# seeds. Ends with tables: loss and perplexity on the dev set, planned memory by kind, time, file.
 #
 #   COMERA_DATA=... recipes/memory_shootout.sh [--smoke] [FOLDER]      default: runs/memory_shootout[-smoke]
 #
 # COMERA_DATA names a folder with text/gutenberg16.txt.zst. METHODS (see options_of), SHORT (200), LONG (2000; 0: only
-# the short runs), SEEDS (7, of the long runs), TABLE_RATE (3e-2), COMERA, ISA and THREADS change the job. By the time
-# of its steps it takes about an hour on two cores with LONG=0, and two and a half more for the long runs; --smoke takes
-# seconds, with a smaller model, few methods and one rate. FOLDER receives texts, runs, compared.html with charts,
-# results.md and results.json. Finished runs are kept and begun ones resume. Times are those of the runs, so a busy machine shows in them.
+# the short runs), SEEDS (7, of the long runs), MORE_SEEDS ("8 9", of the four best), TABLE_RATE (3e-2), COMERA, ISA and
+# THREADS change the job. By the time of its steps it takes about an hour on two cores with LONG=0, two and a half more
+# for the long runs and one for more seeds; --smoke takes seconds, with a smaller model, few methods and one rate. FOLDER
+# receives texts, runs, compared.html with charts, results.md and results.json. Finished runs are kept and begun ones
+# resume. Times are those of the runs, so a busy machine shows in them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +20,7 @@ cd "$(dirname "$0")/.."
 start 1 "$@"
 short=${SHORT:-200}
 long=${LONG:-2000}
-seeds=${SEEDS:-7}
+seeds=${SEEDS:-7} more_seeds=${MORE_SEEDS-8 9} best_methods=4
 all='adamw adamw8bit galore galore8bit apollo-mini adalomo compact-2 compact-4 compact-8 velora velora-vd
   int8 lowrank lowrank-silu lowrank-refactor tt tt-int8 tt-int4 tt-compact tt-refactor'
 methods=${METHODS:-$all}
@@ -26,9 +28,10 @@ text=$folder/text
 model=(--model llama-6m --batch 8 --seq 128) rank=32
 if "$smoke"; then
   short=${SHORT:-2} long=${LONG:-3} methods=${METHODS:-adamw galore int8 lowrank tt-int8}
+  more_seeds=${MORE_SEEDS-8} best_methods=1
   model=(--model llama-6m --layers 1 --hidden 64 --heads 2 --intermediate 128 --batch 2 --seq 32) rank=8
 fi
-settings=(short="$short" long="$long" isa="${ISA:-auto}" threads="$threads")
+settings=(short="$short" long="$long" more_seeds="$more_seeds" isa="${ISA:-auto}" threads="$threads")
 
 options_of() { # METHOD
   case $1 in
@@ -55,16 +58,17 @@ options_of() { # METHOD
   esac
 }
 
-# Rates of the weights of blocks. Projected gradients take larger ones: their updates are scaled by 1/4. Those of
-# AdaLomo are relative to a weight's size. The table of words has AdamW at one rate in all methods (TABLE_RATE), the
-# best of 3e-3, 1e-2, 3e-2 and 1e-1 for dense AdamW. If it had the rate of the blocks, that rate would decide the order of
-# the methods.
+# Rates of the weights of blocks to begin with. Projected gradients take larger ones: their updates are scaled by 1/4.
+# Those of AdaLomo are relative to a weight's size. The table of words has AdamW at one rate in all methods (TABLE_RATE),
+# the best of 3e-3, 1e-2, 3e-2 and 1e-1 for dense AdamW. If it had the rate of the blocks, that rate would decide the
+# order of the methods.
 rates_of() { # METHOD
   ! "$smoke" || { echo 1e-3 && return; }
   case $1 in
-    adalomo) echo 1e-2 3e-2 1e-1 ;;
-    galore* | compact-* | tt* | lowrank*) echo 1e-3 3e-3 1e-2 ;;
-    *) echo 3e-4 1e-3 3e-3 ;;
+    adalomo) echo 3e-3 1e-2 3e-2 ;;
+    galore* | compact-*) echo 3e-3 1e-2 3e-2 ;;
+    tt* | lowrank* | apollo-mini) echo 1e-3 3e-3 1e-2 ;;
+    *) echo 1e-4 3e-4 1e-3 ;;
   esac
 }
 
@@ -87,15 +91,32 @@ require_program
 books=("$text" 4000)
 ! "$smoke" || books=(--smoke "$text" 40)
 COMERA=$comera recipes/books.sh "${books[@]}"
+train_short() { # METHOD
+  local rate
+  for rate in $(rates_of "$1"); do train "$folder/short/$1/$rate" "$1" "$rate" 7 "$short"; done
+  if "$smoke"; then return; fi
+  while :; do
+    rate=$(python3 recipes/memory_shootout_table.py --next "$folder/short/$1")
+    [ -n "$rate" ] || return 0
+    train "$folder/short/$1/$rate" "$1" "$rate" 7 "$short"
+  done
+}
+train_long() { # METHOD SEED
+  local rate
+  rate=$(python3 recipes/memory_shootout_table.py --best "$folder/short/$1")
+  train "$folder/long/$1/$2" "$1" "$rate" "$2" "$long"
+}
 for method in $methods; do
-  for rate in $(rates_of "$method"); do
-    train "$folder/short/$method/$rate" "$method" "$rate" 7 "$short"
-  done
-  [ "$long" = 0 ] && continue
-  rate=$(python3 recipes/memory_shootout_table.py --best "$folder/short/$method")
-  for seed in $seeds; do
-    train "$folder/long/$method/$seed" "$method" "$rate" "$seed" "$long"
-  done
+  train_short "$method"
 done
+if [ "$long" != 0 ]; then
+  for method in $methods; do
+    for seed in $seeds; do train_long "$method" "$seed"; done
+  done
+  best=$(python3 recipes/memory_shootout_table.py --best-methods "$best_methods" "$folder/long" "${seeds%% *}")
+  for method in $best; do
+    for seed in $more_seeds; do train_long "$method" "$seed"; done
+  done
+fi
 page_of_runs "$folder/compared.html" "$folder/$([ "$long" = 0 ] && echo short || echo long)"/*/*
-publish "$([ "$long" = 0 ] && echo 7 || echo "$seeds")" python3 recipes/memory_shootout_table.py "$folder"
+publish "$([ "$long" = 0 ] && echo 7 || echo "$seeds" "$more_seeds")" python3 recipes/memory_shootout_table.py "$folder"

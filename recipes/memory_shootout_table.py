@@ -3,6 +3,9 @@
 
 usage: memory_shootout_table.py FOLDER          tables of FOLDER/short/METHOD/RATE and FOLDER/long/METHOD/SEED
        memory_shootout_table.py --best FOLDER   the rate of FOLDER/RATE with the least loss on the dev set
+       memory_shootout_table.py --next FOLDER   the rate beyond it, if it is the least or the largest one tried
+       memory_shootout_table.py --best-methods COUNT FOLDER SEED
+                                                the methods of FOLDER/METHOD/SEED with the least loss
 """
 import json
 import math
@@ -29,6 +32,29 @@ def best(runs):
     return min(runs, key=lambda name: loss(runs[name]))
 
 
+def beyond(rate, up):
+    """The next of the rates 1e-4, 3e-4, 1e-3, ... as it is written."""
+    digit, power = rate.split("e")
+    power = int(power)
+    return f"3e{power if up else power - 1}" if digit == "1" else f"1e{power + 1 if up else power}"
+
+
+def untried(folder):
+    """The rate beyond the best one where that is the least or the largest of those tried; None where it lies inside."""
+    runs = reports(folder)
+    rate = best(runs)
+    for up in (False, True):
+        next_one = beyond(rate, up)
+        if not (folder / next_one).exists():
+            return next_one
+    return None
+
+
+def best_methods(count, folder, seed):
+    runs = {path.name: reports(path)[seed] for path in sorted(folder.iterdir()) if seed in reports(path)}
+    return sorted(runs, key=lambda name: loss(runs[name]))[:count]
+
+
 def row(method, runs):
     losses = [loss(run) for run in runs]
     spread = f" ({min(losses):.3f}-{max(losses):.3f})" if len(losses) > 1 else ""
@@ -50,6 +76,10 @@ def table(title, first, rows):
 def main():
     if sys.argv[1] == "--best":
         return print(best(reports(pathlib.Path(sys.argv[2]))))
+    if sys.argv[1] == "--next":
+        return print(untried(pathlib.Path(sys.argv[2])) or "")
+    if sys.argv[1] == "--best-methods":
+        return print(*best_methods(int(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4]))
     folder = pathlib.Path(sys.argv[1])
     for part, title in (("short", "the best rate of each method"), ("long", "long runs")):
         found = {path.name: reports(path) for path in sorted(folder.glob(part + "/*"))}
