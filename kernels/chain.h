@@ -19,4 +19,12 @@ constexpr std::int64_t product_of(const std::int64_t* sizes, int first, int last
   return product;
 }
 
+// Stored cores and the bonds between them.
+struct BondedCores {
+  int cores = 0;
+  std::int64_t sizes[max_cores] = {};      // s_k: stored entries of a core per pair of rank indices
+  std::int64_t ranks[max_cores + 1] = {};  // stored ranks, first and last 1
+  const void* diagonals[max_cores] = {};   // cores - 1; null: ones
+};
+
 }  // namespace comera::kernels

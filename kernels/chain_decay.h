@@ -3,7 +3,9 @@
 // The gradient of |W|^2 / 2 in core k is L G_k R: L is the Gram matrix of the product of what stands left of the core,
 // R of what stands right of it, masked diagonals (rank_objective.h) included. With K cores, and l and r the means of
 // the diagonals of L and R over the active entries of their bonds,
-//     G_k -= rate decay / (K l r) L G_k R.
+//     G_k -= s / (1 + s |L| |R|) L G_k R,   s = rate decay / (K l r), |.| the Frobenius norm.
+// The denominator is near 1. It keeps the change below the core itself in every singular direction, whatever the rate
+// and the decay are, because |L| and |R| bound the largest eigenvalues.
 // If L and R are multiples of the identity, W shrinks by the share rate * decay in first order, as a dense weight does;
 // otherwise its large singular values shrink more than the small ones. Decay of the cores themselves shrinks all
 // singular values by the same share. It is the penalty of W's nuclear norm, which removes ranks that the task could use
@@ -15,13 +17,9 @@
 
 namespace comera::kernels {
 
-struct DecayingChain {
-  int cores = 0;
-  std::int64_t sizes[max_cores] = {};      // s_k: stored entries of a core per pair of rank indices
-  std::int64_t ranks[max_cores + 1] = {};  // first and last 1
-  void* values[max_cores] = {};            // G_k [r_{k-1}, s_k, r_k]
-  const void* diagonals[max_cores] = {};   // cores - 1; null: ones
-  const AdamwScalars* scalars = nullptr;   // the learning rate alone
+struct DecayingChain : BondedCores {
+  void* values[max_cores] = {};           // G_k [r_{k-1}, s_k, r_k]
+  const AdamwScalars* scalars = nullptr;  // the learning rate alone
 };
 // If the step's loss or gradient is not finite, nothing changes. A chain with an empty bond does not change.
 struct ChainDecay {
@@ -29,7 +27,13 @@ struct ChainDecay {
   int count = 0;
   double decay = 0, threshold = 0;
   const StepScalars* scalars = nullptr;
+  int every = 1;  // only steps whose number is a multiple of it decay, by as many times the share
 };
+
+// The share of a step, rate * decay, with those of the steps that do not decay; 0: nothing changes.
+constexpr double share_of(const ChainDecay& a, const StepScalars& step, double rate) {
+  return step.finite == 0 || step.step % static_cast<std::uint64_t>(a.every) != 0 ? 0 : rate * a.decay * a.every;
+}
 
 constexpr double flops(const ChainDecay& a) {
   double sum = 0;
@@ -39,7 +43,13 @@ constexpr double flops(const ChainDecay& a) {
       const auto left = static_cast<double>(c.ranks[k]), right = static_cast<double>(c.ranks[k + 1]);
       sum += 6 * left * static_cast<double>(c.sizes[k]) * right * (left + right);
     }
-  return sum;
+  return sum / a.every;
+}
+
+// The factor of L G_k R. share: of the step, divided by the number of cores; means: l r; norms: |L| |R|.
+constexpr double factor_of(double share, double means, double norms) {
+  const double s = share / means;
+  return s / (1 + s * norms);
 }
 
 }  // namespace comera::kernels

@@ -16,12 +16,8 @@
 
 namespace comera::kernels {
 
-struct RankChain {
-  int cores = 0;
-  std::int64_t sizes[max_cores] = {};      // s_k
-  std::int64_t ranks[max_cores + 1] = {};  // stored ranks, first and last 1
-  const void* diagonals[max_cores] = {};   // cores - 1
-  void* d_diagonals[max_cores] = {};       // accumulated
+struct RankChain : BondedCores {
+  void* d_diagonals[max_cores] = {};  // accumulated
 };
 
 // Measures S and S^, and computes the two weights from the loss of the step:

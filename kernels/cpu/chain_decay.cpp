@@ -3,6 +3,8 @@
 // largest chain.
 #include "kernels/chain_decay.h"
 
+#include <cmath>
+
 #include "kernels/cpu/common/gemm.h"
 #include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/common/transpose.h"
@@ -116,9 +118,15 @@ double mean_of_active(const DecayingChain& c, int bond, double threshold, const 
   return active > 0 ? sum / active : 0;
 }
 
-// G -= share L G R
-void shrink(const DecayingChain& c, int k, float share, const Memory& memory) {
-  const F factor = set(share);
+double norm_of(std::int64_t rank, const float* gram) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < rank * rank; ++i) sum += static_cast<double>(gram[i]) * gram[i];
+  return std::sqrt(sum);
+}
+
+// G -= factor L G R
+void shrink(const DecayingChain& c, int k, double factor_of_core, const Memory& memory) {
+  const F factor = set(static_cast<float>(factor_of_core));
   for_blocks(c, k, [&](const Block& b) {
     from_right(b, memory.right[k], memory.product);
     SmallGemm({b.rows, b.width(), b.rows, b.rows, b.width(), b.width()})(memory.left[k], memory.product, memory.other);
@@ -133,6 +141,8 @@ void shrink(const DecayingChain& c, int k, float share, const Memory& memory) {
 }
 
 void decay_chain(const ChainDecay& a, const DecayingChain& c, void* workspace) {
+  const double share = share_of(a, *a.scalars, c.scalars->learning_rate) / c.cores;
+  if (share == 0) return;
   const Memory memory(workspace, c);
   memory.left[0][0] = memory.right[c.cores - 1][0] = 1;
   for (int k = 0; k + 1 < c.cores; ++k) next_left(c, k, a.threshold, memory);
@@ -143,14 +153,15 @@ void decay_chain(const ChainDecay& a, const DecayingChain& c, void* workspace) {
         mean_of_active(c, k, a.threshold, memory.left[k]) * mean_of_active(c, k + 1, a.threshold, memory.right[k]);
     if (means[k] == 0) return;
   }
-  const double share = c.scalars->learning_rate * a.decay / c.cores;
-  for (int k = 0; k < c.cores; ++k) shrink(c, k, static_cast<float>(share / means[k]), memory);
+  for (int k = 0; k < c.cores; ++k) {
+    const double norms = norm_of(c.ranks[k], memory.left[k]) * norm_of(c.ranks[k + 1], memory.right[k]);
+    shrink(c, k, factor_of(share, means[k], norms), memory);
+  }
 }
 
 Status run(const Context& context, const ChainDecay& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
-  if (a.scalars->finite == 0) return Status::ok;
   const int lanes = min(a.count, most_lanes);
   const std::size_t bytes = bytes_of_lane(a);
   parallel_for(context, lanes, [&](std::int64_t lane) {

@@ -1,6 +1,7 @@
 // Decay of the norm of products of cores. One block per chain goes through its cores in order: the parts are small, and
 // all of them stay in the L2 cache. A low-rank pair of a long table takes its block longer than any tensor train.
 #include "kernels/chain_decay.h"
+#include "kernels/cuda/chains/chain.h"
 #include "kernels/cuda/common/batch.h"
 #include "kernels/cuda/common/element.h"
 #include "kernels/cuda/common/reduce.h"
@@ -105,8 +106,7 @@ __device__ void from_right(const Block& b, const float* right, float* product) {
 }
 
 COMERA_DEVICE float masked_entry(const float* diagonal, int j, double threshold) {
-  if (!diagonal) return 1;
-  return static_cast<double>(diagonal[j]) > threshold ? diagonal[j] : 0.0f;
+  return diagonal ? masked(diagonal[j], threshold) : 1.0f;
 }
 
 __device__ void clear(float* gram, int rank) {
@@ -165,8 +165,14 @@ __device__ double mean_of_active(const Item& c, int bond, double threshold, cons
   return active > 0 ? sum / active : 0;
 }
 
-// G -= share L G R
-__device__ void shrink(const Item& c, int k, float share) {
+__device__ double norm_of(int rank, const float* gram) {
+  double sum = 0;
+  for (int e = threadIdx.x; e < rank * rank; e += threads) sum += static_cast<double>(gram[e]) * gram[e];
+  return sqrt(sum_of_block(sum));
+}
+
+// G -= factor L G R
+__device__ void shrink(const Item& c, int k, float factor) {
   for_blocks(c, k, [&](const Block& b) {
     from_right(b, c.right[k], c.product);
     for_elements(b, [&](int i, int at, std::int64_t) {
@@ -174,17 +180,18 @@ __device__ void shrink(const Item& c, int k, float share) {
       const int width = b.sizes * b.columns;
       for (int a = 0; a < b.rows; ++a)
         sum = fmaf(c.left[k][i * b.rows + a], c.product[static_cast<std::int64_t>(a) * width + at], sum);
-      b.row(i)[at] = fmaf(-share, sum, b.row(i)[at]);
+      b.row(i)[at] = fmaf(-factor, sum, b.row(i)[at]);
     });
   });
 }
 
 __global__ void __launch_bounds__(threads)
-    decay_chains(const Items __grid_constant__ items, double decay, double threshold, const StepScalars* scalars) {
+    decay_chains(const Items __grid_constant__ items, const ChainDecay __grid_constant__ a) {
   begin_kernel();
   const Item& c = items.item[blockIdx.x];
-  __shared__ double means[max_cores];
-  if (scalars->finite == 0) return;
+  __shared__ double factors[max_cores];  // of each core; below 0: a bond is empty
+  const double share = share_of(a, *a.scalars, c.scalars->learning_rate) / c.cores, threshold = a.threshold;
+  if (share == 0) return;
   if (threadIdx.x == 0) c.left[0][0] = c.right[c.cores - 1][0] = 1;
   __syncthreads();
   for (int k = 0; k + 1 < c.cores; ++k) next_left(c, k, threshold);
@@ -192,14 +199,14 @@ __global__ void __launch_bounds__(threads)
   bool empty = false;
   for (int k = 0; k < c.cores; ++k) {
     const double left = mean_of_active(c, k, threshold, c.left[k]),
-                 mean = left * mean_of_active(c, k + 1, threshold, c.right[k]);
-    if (threadIdx.x == 0) means[k] = mean;
+                 means = left * mean_of_active(c, k + 1, threshold, c.right[k]),
+                 norms = norm_of(c.ranks[k], c.left[k]) * norm_of(c.ranks[k + 1], c.right[k]);
+    if (threadIdx.x == 0) factors[k] = means == 0 ? -1 : factor_of(share, means, norms);
   }
   __syncthreads();
-  for (int k = 0; k < c.cores; ++k) empty = empty || means[k] == 0;
+  for (int k = 0; k < c.cores; ++k) empty = empty || factors[k] < 0;
   if (empty) return;
-  for (int k = 0; k < c.cores; ++k)
-    shrink(c, k, static_cast<float>(c.scalars->learning_rate * decay / c.cores / means[k]));
+  for (int k = 0; k < c.cores; ++k) shrink(c, k, static_cast<float>(factors[k]));
 }
 
 Status run(const Context& context, const ChainDecay& a) {
@@ -210,8 +217,7 @@ Status run(const Context& context, const ChainDecay& a) {
       Items items;
       const int count = a.count - first < Items::capacity ? a.count - first : Items::capacity;
       for (int i = 0; i < count; ++i) items.item[i] = item_of(a.chains[first + i], parts);
-      const Status status = launch(context, {static_cast<unsigned>(count), threads}, decay_chains, items, a.decay,
-                                   a.threshold, a.scalars);
+      const Status status = launch(context, {static_cast<unsigned>(count), threads}, decay_chains, items, a);
       if (status != Status::ok) return status;
     }
     return Status::ok;

@@ -73,7 +73,16 @@ T mean_of_active(const MaskedChain<T>& m, int k, const std::vector<T>& gram) {
 }
 
 template <class T>
+double norm_of(const std::vector<T>& gram) {
+  double sum = 0;
+  for (const T& g : gram) sum += real_part(g) * real_part(g);
+  return std::sqrt(sum);
+}
+
+template <class T>
 void decay_chain(const DecayingChain& c, const ChainDecay& a) {
+  const double share = share_of(a, *a.scalars, c.scalars->learning_rate);
+  if (share == 0) return;
   const MaskedChain<T> m = masked_chain<T>(c, a.threshold);
   std::vector<std::vector<T>> gradients;
   for (int k = 0; k < m.count; ++k) {
@@ -81,7 +90,8 @@ void decay_chain(const DecayingChain& c, const ChainDecay& a) {
     const T means = mean_of_active(m, k, left) * mean_of_active(m, k + 1, right);
     if (real_part(means) == 0) return;
     gradients.push_back(half_norm_gradient(m, k, left, right));
-    for (T& g : gradients.back()) g *= T(c.scalars->learning_rate * a.decay / m.count) / means;
+    const double norms = norm_of(left) * norm_of(right);
+    for (T& g : gradients.back()) g *= T(factor_of(share / m.count, real_part(means), norms));
   }
   for (int k = 0; k < m.count; ++k)
     for (std::size_t i = 0; i < gradients[k].size(); ++i) out<T>(c.values[k])[i] -= gradients[k][i];
@@ -89,7 +99,6 @@ void decay_chain(const DecayingChain& c, const ChainDecay& a) {
 
 template <class T>
 void compute(const ChainDecay& a) {
-  if (a.scalars->finite == 0) return;
   for (int i = 0; i < a.count; ++i) decay_chain<T>(a.chains[i], a);
 }
 

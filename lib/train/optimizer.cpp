@@ -14,12 +14,23 @@
 namespace comera::train {
 namespace {
 
+// The decay costs up to a twelfth of a step, and its share is small: every eighth step decays by eight times the share.
+constexpr int steps_of_decay = 8;
+
 bool is_core(const Parameter& parameter) { return parameter.role == layers::Role::core; }
 bool is_diagonal(const Parameter& parameter) { return parameter.role == layers::Role::diagonal; }
 
 // The weight is the product of its cores alone.
 bool is_product(const layers::ChainParameters& chain) {
   return !chain.cores.empty() && chain.between == kernels::Activation::none && !chain.layout.gauge;
+}
+
+void fill(const layers::ChainParameters& chain, kernels::BondedCores& call) {
+  call.cores = static_cast<int>(chain.cores.size());
+  for (std::size_t k = 0; k < chain.cores.size(); ++k) call.sizes[k] = chain.layout.entry_size(k);
+  std::copy(chain.layout.ranks.begin(), chain.layout.ranks.end(), call.ranks);
+  for (std::size_t bond = 0; bond < chain.diagonals.size(); ++bond)
+    call.diagonals[bond] = chain.diagonals[bond]->value.data;
 }
 
 }  // namespace
@@ -32,17 +43,17 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
   };
   for (const layers::ChainParameters& chain : weights.model().chains())
     chains_.resize(chains_.size() + !chain.diagonals.empty());
-  in_decaying_.resize(parameters.size());
-  for (const layers::ChainParameters& chain : weights.model().chains()) {
-    if (options_.weight_norm_decay == 0 || !is_product(chain)) continue;
-    decaying_.emplace_back();
-    for (const Parameter* core : chain.cores) in_decaying_[static_cast<std::size_t>(core->index)] = true;
-  }
   cores_.resize(count_if(is_core));
   gradients_.reserve(parameters.size());
   methods_.check(weights.model().parameters());
   check_at_once();
   for (const Parameter& parameter : parameters) group_of_.push_back(methods_.number_of(parameter));
+  in_decaying_.resize(parameters.size());
+  for (const layers::ChainParameters& chain : weights.model().chains()) {
+    if (!norm_decays(chain)) continue;
+    decaying_.emplace_back();
+    for (const Parameter* core : chain.cores) in_decaying_[static_cast<std::size_t>(core->index)] = true;
+  }
   groups_.resize(methods_.methods());
   for (Group& group : groups_) group.targets.reserve(parameters.size()), group.in_subspaces.reserve(parameters.size());
   decays_.reserve(parameters.size());
@@ -50,6 +61,13 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
 }
 
 Optimizer::~Optimizer() = default;
+
+// The step of a decay is a share of AdamW's rate, which is the size of AdamW's steps and of no other method's.
+bool Optimizer::norm_decays(const layers::ChainParameters& chain) const {
+  return options_.weight_norm_decay > 0 && is_product(chain) &&
+         std::all_of(chain.cores.begin(), chain.cores.end(),
+                     [&](const Parameter* core) { return group_of_[static_cast<std::size_t>(core->index)] == 0; });
+}
 
 // The norm of all gradients is known when all of them are.
 void Optimizer::check_at_once() const {
@@ -68,13 +86,9 @@ void Optimizer::fill_chains() {
   auto call = chains_.begin();
   for (const layers::ChainParameters& chain : weights_.model().chains()) {
     if (chain.diagonals.empty()) continue;
-    call->cores = static_cast<int>(chain.cores.size());
-    for (std::size_t k = 0; k < chain.cores.size(); ++k) call->sizes[k] = chain.layout.entry_size(k);
-    std::copy(chain.layout.ranks.begin(), chain.layout.ranks.end(), call->ranks);
-    for (std::size_t bond = 0; bond < chain.diagonals.size(); ++bond) {
-      call->diagonals[bond] = chain.diagonals[bond]->value.data;
+    fill(chain, *call);
+    for (std::size_t bond = 0; bond < chain.diagonals.size(); ++bond)
       call->d_diagonals[bond] = sink_.gradient(*chain.diagonals[bond]).data;
-    }
     ++call;
   }
 }
@@ -83,15 +97,9 @@ void Optimizer::fill_decaying(const layers::StepState* state) {
   const auto* scalars = reinterpret_cast<const UpdateScalars*>(state->update);
   auto call = decaying_.begin();
   for (const layers::ChainParameters& chain : weights_.model().chains()) {
-    if (decaying_.empty() || !is_product(chain)) continue;
-    call->cores = static_cast<int>(chain.cores.size());
-    for (std::size_t k = 0; k < chain.cores.size(); ++k) {
-      call->sizes[k] = chain.layout.entry_size(k);
-      call->values[k] = chain.cores[k]->value.data;
-    }
-    std::copy(chain.layout.ranks.begin(), chain.layout.ranks.end(), call->ranks);
-    for (std::size_t bond = 0; bond < chain.diagonals.size(); ++bond)
-      call->diagonals[bond] = chain.diagonals[bond]->value.data;
+    if (!norm_decays(chain)) continue;
+    fill(chain, *call);
+    for (std::size_t k = 0; k < chain.cores.size(); ++k) call->values[k] = chain.cores[k]->value.data;
     call->scalars = scalars->group(*chain.cores[0], false);
     ++call;
   }
@@ -164,7 +172,7 @@ void Optimizer::run(layers::Walk& walk, layers::StepState* state) {
   fill_decaying(state);
   if (!decaying_.empty())
     walk.run(backend.chain_decay, {decaying_.data(), static_cast<int>(decaying_.size()), options_.weight_norm_decay,
-                                   weights_.model().threshold(), &state->scalars});
+                                   weights_.model().threshold(), &state->scalars, steps_of_decay});
   for (std::size_t k = 0; k < groups_.size(); ++k)
     if (!groups_[k].targets.empty()) methods_[k].run(walk, state, groups_[k].targets, states_of(k));
   run_in_subspaces(walk, state);

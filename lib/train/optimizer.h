@@ -27,7 +27,7 @@ struct OptimizerOptions {
   double beta = 1e-6;   // weight of the squared norm of all cores (CoMERA, early stage)
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
   bool structured_rates = false;  // rates of cores by Parameter::structured_rate
-  // Above 0: the norm of a weight in TT or low-rank form decays (kernels/chain_decay.h), and its cores do not.
+  // Above 0: the norm of a weight in TT or low-rank form with AdamW decays (kernels/chain_decay.h), its cores do not.
   double weight_norm_decay = 0;
   // The rate and the corrections are those of a step; the decay is for parameters with weight decay.
   kernels::AdamwScalars adamw = {};
@@ -53,6 +53,7 @@ class Optimizer final : public engine::WeightUpdate {
 
  private:
   void check_at_once() const;
+  bool norm_decays(const layers::ChainParameters& chain) const;
   void fill_chains();
   void fill_decaying(const layers::StepState* state);
   void fill_tensors(layers::StepState* state);

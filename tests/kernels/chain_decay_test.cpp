@@ -39,12 +39,13 @@ constexpr double threshold = 0.01;
 // Entries above, at and below the threshold, and a negative one.
 const double pattern[] = {0.75, 1.25, 0.01f, 0.5, -0.5, 1, 0.001, 0.25};
 
-Case decay(const std::string& name, const Chains& chains, double finite = 1, bool dead = false) {
+Case decay(const std::string& name, const Chains& chains, double finite = 1, bool dead = false,
+           std::uint64_t step = 12) {
   Case c(name);
   AdamwScalars group;
   group.learning_rate = 0.125, group.weight_decay = 77;  // of the cores: not used
   StepScalars scalars;
-  scalars.finite = finite;
+  scalars.finite = finite, scalars.step = step;
   c.bytes("group", group).bytes("scalars", scalars);
   for (std::size_t i = 0; i < chains.size(); ++i)
     for (std::size_t k = 0; k < chains[i].sizes.size(); ++k) {
@@ -56,7 +57,8 @@ Case decay(const std::string& name, const Chains& chains, double finite = 1, boo
     }
   c.forward = [=](Run& r) {
     r.call(&Backend::chain_decay, [&] {
-      return ChainDecay{describe(chains, r), static_cast<int>(chains.size()), 0.5, threshold, r.scalars("scalars")};
+      return ChainDecay{
+          describe(chains, r), static_cast<int>(chains.size()), 0.125, threshold, r.scalars("scalars"), 4};
     });
   };
   return c;
@@ -74,7 +76,8 @@ std::vector<Case> chain_decay_cases() {
           decay("without diagonals", {table}),
           decay("many chains", {three, two, pair, table, ones, single, three, two, ones, table, pair}),
           decay("an empty bond", {two}, 1, true),
-          decay("a step that is not finite", {three, pair}, 0)};
+          decay("a step that is not finite", {three, pair}, 0),
+          decay("a step between those that decay", {three, pair}, 1, false, 14)};
 }
 
 // |W|^2 / 2 of a chain, for the complex step.
@@ -136,6 +139,41 @@ TEST_CASE("chain_decay: the direction is the gradient of the weight's squared no
       entry = old;
     }
   }
+}
+
+// A weight of rank one in a train of rank 4: the means of the Gram matrices are a quarter of their only eigenvalue.
+TEST_CASE("chain_decay: no rate and no decay turns a weight around") {
+  for (const double decay : {1e-3, 1., 1e6}) {
+    std::vector<double> left(16), right(16);
+    for (std::size_t i = 0; i < 4; ++i) left[4 * i] = right[i] = 2;
+    AdamwScalars group;
+    group.learning_rate = 1;
+    StepScalars scalars;
+    scalars.finite = 1;
+    DecayingChain c;
+    c.cores = 2, c.sizes[0] = c.sizes[1] = 4, c.ranks[0] = c.ranks[2] = 1, c.ranks[1] = 4, c.values[0] = left.data(),
+    c.values[1] = right.data(), c.scalars = &group;
+    double before = 4;
+    for (int step = 0; step < 5; ++step) {
+      reference::compute<double>(ChainDecay{&c, 1, decay, threshold, &scalars});
+      const double after = left[0] * right[0];
+      CHECK(after > 0);
+      CHECK(after < before);
+      before = after;
+    }
+  }
+}
+
+TEST_CASE("chain_decay: one step in four decays by four times the share") {
+  StepScalars step;
+  double sum = 0;
+  const ChainDecay a{nullptr, 0, .25, threshold, &step, 4};
+  for (step.step = 3; step.step < 11; ++step.step) {
+    const double share = share_of(a, step, .5);
+    CHECK(share == (step.step % 4 == 0 ? .5 : 0));
+    sum += share;
+  }
+  CHECK(sum == 8 * .5 * .25);
 }
 
 // Cores whose Gram matrices are multiples of the identity: the weight keeps its direction.

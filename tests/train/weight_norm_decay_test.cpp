@@ -52,7 +52,7 @@ Values after_a_step(const Setting& setting) {
   return values;
 }
 
-// The op alone on the initial values.
+// The op alone on the initial values, in a step that decays for eight.
 Values decayed(double decay) {
   Values values;
   with_engine({}, [&](engine::Engine& engine) {
@@ -69,7 +69,7 @@ Values decayed(double decay) {
       for (std::size_t k = 0; k < chain.diagonals.size(); ++k) c.diagonals[k] = chain.diagonals[k]->value.data;
       const kernels::Context context{DType::f64};
       REQUIRE(kernels::reference_backend().chain_decay.run(
-                  context, {&c, 1, decay, engine.model().threshold(), &step}) == kernels::Status::ok);
+                  context, {&c, 1, decay, engine.model().threshold(), &step, 8}) == kernels::Status::ok);
     }
     values = values_of(engine.model());
   });
