@@ -59,9 +59,9 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
 }
 
 // Recipes that were written before --core-rates had one rate for all cores.
-void set_absent_rates(OptionValues& values) {
-  if (values.table().find("core-rates") && !values.given("core-rates"))
-    values.set("core-rates", "uniform", OptionSource::file);
+void set_absent(OptionValues& values) {
+  for (const auto& [name, value] : {std::pair{"core-rates", "uniform"}, {"weight-norm-decay", "0"}})
+    if (values.table().find(name) && !values.given(name)) values.set(name, value, OptionSource::file);
 }
 
 // Reads the recipe under the folder's lock, so no other process changes it.
@@ -69,10 +69,10 @@ void take_recipe(OptionValues& values, const RunSetup& setup) {
   const std::string path = setup.run->recipe_path(), recipe = read_file(path);
   OptionValues before(values.table());
   apply_toml(before, recipe, path);
-  set_absent_rates(before);
+  set_absent(before);
   keep_choice(values, before);
   apply_toml(values, recipe, path);
-  set_absent_rates(values);
+  set_absent(values);
   train::check_resume(before, values, values.flag("override"));
 }
 

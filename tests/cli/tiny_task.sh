@@ -26,11 +26,12 @@ refuses() {
   rm -rf new
 }
 
-# expect_resumes RUN: without its last checkpoint, after step 4, the run ends with the same bytes again. Leaves `again`.
+# expect_resumes RUN [STEP]: without its last checkpoint, after STEP (4), the run ends with the same bytes again. Leaves
+# `again`.
 expect_resumes() {
   rm -rf again
   cp -r "$1" again
-  rm -r again/checkpoints/step-00000004 again/model.safetensors
+  rm -r "again/checkpoints/step-$(printf %08d "${2:-4}")" again/model.safetensors
   run "$COMERA" pretrain --resume again
   expect_exit 0
   expect_same_bytes "$1/model.safetensors" again/model.safetensors

@@ -37,11 +37,11 @@ Option core_rates() {
 Option weight_norm_decay() {
   return {.name = "weight-norm-decay",
           .type = OptionType::real,
-          .default_text = "0",
+          .default_text = "1",
           .group = "Training",
           .help =
-              "decay of the norm of weights in TT or low-rank form, apart from the gradient: their large singular "
-              "values shrink most; 0: --weight-decay of their cores, which shrinks all singular values alike",
+              "decay of the norm of weights in TT or low-rank form with AdamW, apart from the gradient: their large "
+              "singular values shrink most; 0: --weight-decay of their cores, which shrinks all singular values alike",
           .result_relevant = true,
           .minimum = 0};
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# pretrain learns with its default rates, dense and in TT form, and the recipe records the rates.
+# pretrain learns with its default rates and decay, dense and in TT form, and the recipe records them.
 . "$(dirname "$0")/../expect.sh"
 . "$(dirname "$0")/../tiny_task.sh"
 
@@ -20,21 +20,27 @@ assert tomllib.load(open('$form/recipe.toml', 'rb'))['lr'] == rates[14]"
   expect_exit 0
 done
 
-# Cores have rates by their shapes. A recipe from before that option means one rate for all cores.
+# Cores have rates by their shapes and the norm of their weights decays. A recipe from before these options means one
+# rate for all cores, and decay of the cores.
 grep -q '^core-rates = "structured"' tt/recipe.toml || fail "the recipe records the rates by core"
+grep -q '^weight-norm-decay = 1' tt/recipe.toml || fail "the recipe records the decay of the norm"
 few=("${model[@]}" "${columns[@]}" --data train.tsv --tokenizer vocab.txt --seq 8 --batch 16 --form tt --seed 3
-  --threads 2 --quiet --steps 6 --save-every 3)
+  --threads 2 --quiet --steps 12 --save-every 6)
 run "$COMERA" pretrain "${few[@]}" -o structured
 expect_exit 0
 run "$COMERA" pretrain "${few[@]}" --core-rates uniform -o uniform
 expect_exit 0
 ! cmp -s structured/model.safetensors uniform/model.safetensors || fail "the rates by core change the model"
-for run in structured uniform; do
+run "$COMERA" pretrain "${few[@]}" --weight-norm-decay 0 -o undecayed
+expect_exit 0
+! cmp -s structured/model.safetensors undecayed/model.safetensors || fail "the decay of the norm changes the model"
+for run in structured uniform undecayed; do
   cp -r $run $run-again
-  rm -r $run-again/checkpoints/step-00000006 $run-again/model.safetensors
+  rm -r $run-again/checkpoints/step-00000012 $run-again/model.safetensors
 done
 sed -i '/^core-rates/d' uniform-again/recipe.toml
-for run in structured uniform; do
+sed -i '/^weight-norm-decay/d' undecayed-again/recipe.toml
+for run in structured uniform undecayed; do
   run "$COMERA" pretrain --resume $run-again
   expect_exit 0
   expect_same_bytes $run/model.safetensors $run-again/model.safetensors

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# --weight-norm-decay: the same bytes for any number of threads and after a resume, with tensor trains, low-rank pairs
-# and ranks that fall; a dense model has nothing that it changes; another value on a resume is refused.
+# --weight-norm-decay: the same bytes for any number of threads and after a resume between two steps that decay, with
+# tensor trains, low-rank pairs and ranks that fall; a dense model has nothing that it changes; another value on a resume is refused.
 . "$(dirname "$0")/../expect.sh"
 # shellcheck source=../tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
-decaying=("${tiny[@]}" --save-every 2 --weight-norm-decay 50)
+tiny+=(--steps 12)
+decaying=("${tiny[@]}" --save-every 6 --weight-norm-decay 50)
 
 for form in tt lowrank; do
   run "$COMERA" pretrain "${tiny[@]}" --form $form -o plain
@@ -15,9 +16,16 @@ for form in tt lowrank; do
   expect_exit 0
   expect_same_bytes one/model.safetensors two/model.safetensors
   cmp -s plain/model.safetensors one/model.safetensors && fail "the decay changed nothing ($form)"
-  expect_resumes one
+  expect_resumes one 12
   rm -rf plain one two again
 done
+
+# the share is one of AdamW's rate: cores with another method keep --weight-decay
+for decay in 0 50; do
+  run "$COMERA" pretrain "${tiny[@]}" --form tt --optimizer adagrad --lr 1e-2 --weight-norm-decay $decay -o adagrad$decay
+  expect_exit 0
+done
+expect_same_bytes adagrad0/model.safetensors adagrad50/model.safetensors
 
 run "$COMERA" pretrain "${tiny[@]}" --form dense -o plain
 expect_exit 0
@@ -31,7 +39,7 @@ expect_refused 'weight-norm-decay.*-1'
 
 # removed entries of the diagonals leave smaller cores to the decay
 for threads in 1 2; do
-  run "$COMERA" pretrain "${tiny[@]}" --form tt --weight-norm-decay 5 --steps 12 --prune-every 3 --target-fraction 0.5 \
+  run "$COMERA" pretrain "${tiny[@]}" --form tt --weight-norm-decay 5 --prune-every 3 --target-fraction 0.5 \
     --late-after 6 --lr-ranks 5e-2 --threads $threads -o fallen$threads
   expect_exit 0
 done
