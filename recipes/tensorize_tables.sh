@@ -121,10 +121,11 @@ options_of() { # method
   esac
 }
 
+# One line, because its words are read from a line.
 calibration_of() { # model method
   [[ $2 != ttsvd && $2 != svd ]] || return 0
-  echo --calibrate "$folder/$1/text/calibration.txt" --calibrate-tokens "$tokens"
-  [ "$2" = refined ] || echo --refine=never
+  echo --calibrate "$folder/$1/text/calibration.txt" --calibrate-tokens "$tokens" \
+    "$([ "$2" = refined ] || echo --refine=never)"
 }
 
 # The cuts of a method. At the bytes of rounding only methods that use the text are measured.
