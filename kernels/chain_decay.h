@@ -4,8 +4,9 @@
 // R of what stands right of it, masked diagonals (rank_objective.h) included. With K cores, and l and r the means of
 // the diagonals of L and R over the active entries of their bonds,
 //     G_k -= s / (1 + s |L| |R|) L G_k R,   s = rate decay / (K l r), |.| the Frobenius norm.
-// The denominator is near 1. It keeps the change below the core itself in every singular direction, whatever the rate
-// and the decay are, because |L| and |R| bound the largest eigenvalues.
+// The denominator keeps the change below the core itself in every singular direction, whatever the rate and the decay
+// are, because |L| and |R| bound the largest eigenvalues. It is near 1 for a small share, unless few singular values
+// outweigh the others.
 // If L and R are multiples of the identity, W shrinks by the share rate * decay in first order, as a dense weight does;
 // otherwise its large singular values shrink more than the small ones. Decay of the cores themselves shrinks all
 // singular values by the same share. It is the penalty of W's nuclear norm, which removes ranks that the task could use
