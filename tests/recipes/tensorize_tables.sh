@@ -12,7 +12,7 @@ made_decoder data/checkpoints/stories15M
 check_recipe tensorize_tables '^== minilm' '^== stories' '^\| 1 \| dense \| [0-9]+ \|' '^\| 2.5 \| ttsvd \|' \
   '^\| 2.5 \| healed \|' '^\| [0-9.]+ \| int4-group-32 \|'
 for model in minilm stories; do
-  ours=(folder/$model/ours/*/model.safetensors) refined=(folder/$model/refined/*/model.safetensors)
+  ours=("folder/$model/ours/"*/model.safetensors) refined=("folder/$model/refined/"*/model.safetensors)
   ! cmp -s "${ours[0]}" "${refined[0]}" || fail "$model: ours is without refinement, refined with it"
 done
 finish
