@@ -256,6 +256,8 @@ int run_bench(const OptionValues& values) {
   for (const auto& [key, value] : report.settings.items())
     log_info("{:<12}{}", key, value.is_string() ? value.get<std::string>() : value.dump());
   log_info("{:<12}{:.0f} GFLOP/s, {}", "peak", report.peak_gflops, report.peak_work);
+  for (const report::BenchRow& row : report.rows)
+    if (row.peak_gflops > 0) log_info("{:<12}{:.0f} GFLOP/s under {}", "", row.peak_gflops, row.isa);
   if (report.copy_gb_per_s > 0) log_info("{:<12}{:.1f} GB/s read and written in copies", "copy", report.copy_gb_per_s);
   if (const auto launches = report.rows.front().launches) log_info("{:<12}{} a step", "launches", *launches);
   if (format == report::Format::html) {

@@ -96,7 +96,7 @@ std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenize
 // The start of a conversation by the template, which holds all special pieces.
 std::optional<data::Ids> conversation_ids(std::string_view messages, const TextPlaces& places,
                                           const data::Tokenizer& tokenizer, std::int64_t length) {
-  const std::string place = "[tensorize] " + places.files.front();
+  const std::string place = places.option + " " + places.files.front();
   const data::Conversation conversation = places.chat->conversation(data::parse_messages(messages, place));
   data::Ids ids = data::encode_conversation(conversation, tokenizer).ids;
   if (ids.size() < shortest) return std::nullopt;
@@ -134,10 +134,9 @@ std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Token
   }
   if (sequences.size() < fewest)
     fail_input(
-        "[tensorize] --calibrate: {} holds {} lines of {} tokens or more{}, and {} shorter ones, which do not count; "
-        "{} or more are needed",
-        places.files.front(), sequences.size(), shortest, tokenizer.specials().cls >= 0 ? " (with [CLS])" : "",
-        passed_over, fewest);
+        "{}: {} holds {} lines of {} tokens or more{}, and {} shorter ones, which do not count; {} or more are needed",
+        places.option, places.files.front(), sequences.size(), shortest,
+        tokenizer.specials().cls >= 0 ? " (with [CLS])" : "", passed_over, fewest);
   return sequences;
 }
 

@@ -43,6 +43,7 @@ struct TextPlaces {
   std::vector<std::string> columns;                          // of tables; empty: "text"
   std::optional<data::Format> format;                        // of all files; empty: from their names
   std::shared_ptr<const data::ChatTemplate> chat = nullptr;  // rows are conversations; null: they are texts
+  std::string option = "[tensorize] --calibrate";            // for messages
 };
 
 // One line of a text file, or one text of a table's row, is one sequence of at most `length` tokens, including the

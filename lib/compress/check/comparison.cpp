@@ -88,7 +88,8 @@ Text text_for(const ComparisonText& wanted, const data::Tokenizer& tokenizer, co
   const std::vector<std::string> files = data::resolve_files(wanted.files);
   std::string name = join(files, ", ");
   const TextPlaces places{files, wanted.columns, wanted.format,
-                          wanted.chat ? data::load_chat_template(tokenizer.source()) : nullptr};
+                          wanted.chat ? data::load_chat_template(tokenizer.source()) : nullptr,
+                          wanted.calibration ? "[tensorize] --calibrate" : "[evaluate] --data"};
   if (!wanted.calibration) return {name, read_sequences(places, tokenizer, {INT64_MAX, 0}, length)};
   std::vector<Sequence> sequences =
       read_sequences(places, tokenizer, {wanted.calibration_tokens, enough_tokens(widest_input(spec))}, length);

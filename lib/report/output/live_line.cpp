@@ -93,12 +93,13 @@ void TaskLines::see(std::span<const TaskView> tasks, double now) {
   busy_last_ = now;
 }
 
-// The remaining time of the outermost task with a known end. A task's own estimate has priority.
+// The remaining time of the outermost task with a known end, and none before it has done a part: the time of a task
+// within it would be taken for the whole. A task's own estimate has priority.
 std::optional<double> TaskLines::seconds_left(std::span<const TaskView> tasks, double now) const {
   for (const TaskView& task : tasks) {
     if (task.seconds_left) return task.seconds_left;
     if (task.of <= 0 || !task.note.empty()) continue;
-    if (const auto seconds = etas_.at(task.number).seconds(task.of, now)) return seconds;
+    return etas_.at(task.number).seconds(task.of, now);
   }
   return std::nullopt;
 }

@@ -68,6 +68,9 @@ expect_exit 1
 expect_err 'hidden_cosine is 0\.'
 run "$COMERA" evaluate small --against bert
 expect_exit 0
+head -n 3 text.txt >few.txt
+run "$COMERA" evaluate small --against bert --data few.txt
+expect_refused '\[evaluate\] --data: few.txt holds 3 lines of 4 tokens or more .* 8 or more are needed'
 run "$COMERA" evaluate small --against llama --data text.txt
 expect_refused 'only models of one task can be compared'
 printf 'zebra\n' >>llama/vocab.txt
