@@ -31,9 +31,10 @@ struct ChainDecay {
   int every = 1;  // only steps whose number is a multiple of it decay, by as many times the share
 };
 
-// The share of a step, rate * decay, with those of the steps that do not decay; 0: nothing changes.
-constexpr double share_of(const ChainDecay& a, const StepScalars& step, double rate) {
-  return step.finite == 0 || step.step % static_cast<std::uint64_t>(a.every) != 0 ? 0 : rate * a.decay * a.every;
+// The share of this step, rate * decay, with those of the steps that do not decay; 0: nothing changes.
+constexpr double share_of(const ChainDecay& a, double rate) {
+  const bool decays = a.scalars->finite != 0 && a.scalars->step % static_cast<std::uint64_t>(a.every) == 0;
+  return decays ? rate * a.decay * a.every : 0;
 }
 
 constexpr double flops(const ChainDecay& a) {

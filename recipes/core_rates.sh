@@ -23,7 +23,7 @@ SEED=${SEED:-7}
 start 1 "$@"
 jobs=${JOBS:-glosses text} kinds=${KINDS:-uniform structured} rates=${RATES:-5e-4 1e-3 2e-3 4e-3}
 layouts=${LAYOUTS:-base half-width double-width half-rank double-rank order-2 order-4 low-rank}
-steps=${STEPS:-500} text_steps=${TEXT_STEPS:-400} workers=${WORKERS:-$(nproc)}
+steps=${STEPS:-500} text_steps=${TEXT_STEPS:-400}
 width=256 heads=4 rank=16 text_rank=32 feed=1024 text_feed=688
 encoder=(--model encoder-small --seq 64 --positions 64) decoder=(--model llama-6m --seq 128 --batch 8)
 books=("$folder/text") pieces=()
@@ -75,18 +75,16 @@ run() { # JOB LAYOUT KIND RATE: the report into JOB-LAYOUT-KIND-RATE.json
     --tokenizer "$data/tokenizer" --seed "$seed" --lr 1e-3 --lr-cores "$4" --core-rates "$3"
 }
 
-busy=0
 for job in $jobs; do
   "prepare_$job"
   echo "== $job: a run per layout, kind and rate; $folder/$job-*.log show their progress"
   for layout in $layouts; do
     for kind in $kinds; do
       for rate in $rates; do
-        if [ "$busy" -lt "$workers" ]; then busy=$((busy + 1)); else wait -n; fi
-        run "$job" "$layout" "$kind" "$rate" &
+        begin run "$job" "$layout" "$kind" "$rate"
       done
     done
   done
-  for (( ; busy > 0; busy--)); do wait -n; done
+  end_all
 done
 publish "$seed" recipes/core_rates_table.py "$folder" "$jobs" "$layouts" "$kinds" "$rates"

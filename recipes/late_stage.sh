@@ -21,7 +21,7 @@ read -ra seeds <<< "${SEEDS:-7 8 9}"
 SEED=${seeds[0]}
 start 1 "$@"
 ways=${WAYS:-objective cuts both one-cut small} targets=${TARGETS:-0.8 0.5 0.2}
-steps=${STEPS:-1000} workers=${WORKERS:-$(nproc)} pieces=() ranks_of_whole=(24 56)
+steps=${STEPS:-1000} pieces=() ranks_of_whole=(24 56)
 model=(--model encoder-small --seq 64 --positions 64 --batch 64)
 if "$smoke"; then
   seeds=("${seeds[0]}") targets=${TARGETS:-0.5} steps=${STEPS:-6} pieces=(--vocab-size 1000) ranks_of_whole=(8 8)
@@ -32,6 +32,7 @@ settings=(steps="$total" workers="$workers" isa="${ISA:-auto}")
 for way in $ways; do
   [[ $way =~ ^(objective|cuts|both|one-cut|small)$ ]] || missing "no way '$way'"
 done
+[[ " $ways " != *" small "* || " $ways " == *" both "* ]] || missing "WAYS: small has the size of both; name both too"
 need_nouns
 require_program
 learn_glosses "$folder/glosses" --text text "${pieces[@]}"
@@ -40,7 +41,8 @@ options_of() { # SEED RANK TABLE_RANK
   echo "${model[@]}" --form tt --rank "$2" --embedding-rank "$3" --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 \
     --activations cheap --task classify --data "$folder/glosses/train.tsv" --dev "$folder/glosses/dev.tsv" --text text \
     --label label --tokenizer "$folder/glosses/tokenizer" --warmup $((steps / 10)) --schedule linear --weight-decay 0 \
-    --seed "$1" --steps "$total" --isa "${ISA:-auto}" --threads 1 --log-every 50 --save-every "$steps" --eval-every "$total"
+    --seed "$1" --steps "$total" --isa "${ISA:-auto}" --threads 1 --log-every 50 --save-every "$steps" \
+    --eval-every "$total"
 }
 
 parameters() { # RANK TABLE_RANK
@@ -59,11 +61,10 @@ ranks_within() { # PARAMETERS
   echo "$rank $table"
 }
 
-# Leaves the report of FOLDER/NAME and its removals as FOLDER/NAME.json and FOLDER/NAME.jsonl.
+# Leaves the removals of the run FOLDER/NAME too, as FOLDER/NAME.jsonl.
 keep_run() { # NAME
   grep -E '"event": ?"(removal|target)' "$folder/$1/metrics.jsonl" > "$folder/$1.jsonl" || true
-  mv "$folder/$1/report.json" "$folder/$1.json"
-  rm -r "${folder:?}/$1"
+  keep_report "$1"
 }
 
 early() { # SEED
@@ -100,28 +101,21 @@ small() { # TARGET SEED
   keep_run "$name"
 }
 
-busy=0
-begin() { # command...: in the background, when a worker is free
-  if [ "$busy" -lt "$workers" ]; then busy=$((busy + 1)); else wait -n; fi
-  "$@" < /dev/null &
-}
-end() { for (( ; busy > 0; busy--)); do wait -n; done; }
-
 echo "== an early stage per seed; $folder/*.log show the progress of runs"
 for seed in "${seeds[@]}"; do begin early "$seed"; done
-end
+end_all
 echo "== late stages towards $targets of the size"
 for target in $targets; do
   for seed in "${seeds[@]}"; do
     for way in $ways; do [ "$way" = small ] || begin late "$way" "$target" "$seed"; done
   done
 done
-end
+end_all
 if [[ " $ways " == *" small "* ]]; then
   echo "== small ranks from the start"
   for target in $targets; do
     for seed in "${seeds[@]}"; do begin small "$target" "$seed"; done
   done
-  end
+  end_all
 fi
 publish "${seeds[*]}" python3 recipes/late_stage_table.py table "$folder" "$ways" "$targets" "${seeds[*]}"

@@ -55,7 +55,8 @@ def tables(folder, ways, targets, seeds):
         return [path for seed in seeds if (path := folder / f"{way}-{target}-{seed}.json").exists()]
 
     def rows(show, ways):
-        return [[NAMES[way], *(show(found) if (found := runs(way, target)) else "" for target in targets)] for way in ways]
+        return [[NAMES[way], *(show(found) if (found := runs(way, target)) else "" for target in targets)]
+                for way in ways]
 
     whole = [path for seed in seeds if (path := folder / f"early-{seed}" / "report.json").exists()]
     head = [f"target {target}" for target in targets]

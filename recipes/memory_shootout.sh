@@ -83,14 +83,6 @@ train() { # FOLDER METHOD RATE SEED STEPS
   [ $? = 1 ] && touch "$1/diverged"
 }
 
-for method in $methods; do
-  options_of "$method" > /dev/null
-done
-need_data text/gutenberg16.txt.zst
-require_program
-books=("$text" 4000)
-! "$smoke" || books=(--smoke "$text" 40)
-COMERA=$comera recipes/books.sh "${books[@]}"
 train_short() { # METHOD
   local rate
   for rate in $(rates_of "$1"); do train "$folder/short/$1/$rate" "$1" "$rate" 7 "$short"; done
@@ -106,9 +98,16 @@ train_long() { # METHOD SEED
   rate=$(python3 recipes/memory_shootout_table.py --best "$folder/short/$1")
   train "$folder/long/$1/$2" "$1" "$rate" "$2" "$long"
 }
+
 for method in $methods; do
-  train_short "$method"
+  options_of "$method" > /dev/null
 done
+need_data text/gutenberg16.txt.zst
+require_program
+books=("$text" 4000)
+! "$smoke" || books=(--smoke "$text" 40)
+COMERA=$comera recipes/books.sh "${books[@]}"
+for method in $methods; do train_short "$method"; done
 if [ "$long" != 0 ]; then
   for method in $methods; do
     for seed in $seeds; do train_long "$method" "$seed"; done

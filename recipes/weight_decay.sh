@@ -20,7 +20,7 @@ cd "$(dirname "$0")/.."
 read -ra seeds <<< "${SEEDS:-7 8 9}"
 SEED=${seeds[0]}
 start 1 "$@"
-jobs=${JOBS:-glosses text} workers=${WORKERS:-$(nproc)} text_steps=${TEXT_STEPS:-400}
+jobs=${JOBS:-glosses text} text_steps=${TEXT_STEPS:-400}
 read -ra lengths <<< "${STEPS:-160 500 1500}"
 decays=${DECAYS:-cores:0.01 cores:0.1 cores:0.3 norm:0.3 norm:1 norm:2 norm:3}
 encoder=(--model encoder-small --seq 64 --positions 64 --rank 16)
@@ -62,7 +62,6 @@ settings_of() {
   done
 }
 
-busy=0
 for job in $jobs; do
   if [ "$job" = glosses ]; then learn_glosses "$folder/glosses" "${pieces[@]}"; else
     COMERA=$comera recipes/books.sh "${books[@]}"
@@ -70,10 +69,9 @@ for job in $jobs; do
   echo "== $job: a run per length, seed and decay; $folder/$job-*.log show their progress"
   while read -r length seed; do
     for decay in $decays; do
-      if [ "$busy" -lt "$workers" ]; then busy=$((busy + 1)); else wait -n; fi
-      run "$job" "$length" "$seed" "$decay" < /dev/null &
+      begin run "$job" "$length" "$seed" "$decay"
     done
   done < <(settings_of "$job")
-  for (( ; busy > 0; busy--)); do wait -n; done
+  end_all
 done
 publish "${seeds[*]}" recipes/weight_decay_table.py "$folder" "$jobs" "$decays"

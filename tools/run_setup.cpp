@@ -58,7 +58,7 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
   setup.open.machine.paths = setup.paths.get();
 }
 
-// Recipes that were written before --core-rates had one rate for all cores.
+// The values of options that older recipes lack: the program had one rate for all cores, and no decay of a norm.
 void set_absent(OptionValues& values) {
   for (const auto& [name, value] : {std::pair{"core-rates", "uniform"}, {"weight-norm-decay", "0"}})
     if (values.table().find(name) && !values.given(name)) values.set(name, value, OptionSource::file);

@@ -141,7 +141,7 @@ void shrink(const DecayingChain& c, int k, double factor_of_core, const Memory& 
 }
 
 void decay_chain(const ChainDecay& a, const DecayingChain& c, void* workspace) {
-  const double share = share_of(a, *a.scalars, c.scalars->learning_rate) / c.cores;
+  const double share = share_of(a, c.scalars->learning_rate) / c.cores;
   if (share == 0) return;
   const Memory memory(workspace, c);
   memory.left[0][0] = memory.right[c.cores - 1][0] = 1;
@@ -162,6 +162,7 @@ void decay_chain(const ChainDecay& a, const DecayingChain& c, void* workspace) {
 Status run(const Context& context, const ChainDecay& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
+  if (share_of(a, 1) == 0) return Status::ok;
   const int lanes = min(a.count, most_lanes);
   const std::size_t bytes = bytes_of_lane(a);
   parallel_for(context, lanes, [&](std::int64_t lane) {

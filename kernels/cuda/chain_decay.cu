@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(threads)
   begin_kernel();
   const Item& c = items.item[blockIdx.x];
   __shared__ double factors[max_cores];  // of each core; below 0: a bond is empty
-  const double share = share_of(a, *a.scalars, c.scalars->learning_rate) / c.cores, threshold = a.threshold;
+  const double share = share_of(a, c.scalars->learning_rate) / c.cores, threshold = a.threshold;
   if (share == 0) return;
   if (threadIdx.x == 0) c.left[0][0] = c.right[c.cores - 1][0] = 1;
   __syncthreads();

@@ -81,7 +81,7 @@ double norm_of(const std::vector<T>& gram) {
 
 template <class T>
 void decay_chain(const DecayingChain& c, const ChainDecay& a) {
-  const double share = share_of(a, *a.scalars, c.scalars->learning_rate);
+  const double share = share_of(a, c.scalars->learning_rate);
   if (share == 0) return;
   const MaskedChain<T> m = masked_chain<T>(c, a.threshold);
   std::vector<std::vector<T>> gradients;

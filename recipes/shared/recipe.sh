@@ -42,14 +42,29 @@ learn_glosses() {
   "$comera" tokenizer train --data "$1/train.tsv" "${@:2}" -o "$1/tokenizer"
 }
 
-# kept_report NAME options...: trains a model into FOLDER/NAME and leaves its report alone, as FOLDER/NAME.json, unless
-# that is there.
+# Leaves of the run FOLDER/NAME its report alone, as FOLDER/NAME.json.
+keep_report() { # NAME
+  mv "$folder/$1/report.json" "$folder/$1.json"
+  rm -r "${folder:?}/$1"
+}
+
+# kept_report NAME options...: trains a model into FOLDER/NAME and leaves its report alone, unless that is there.
 kept_report() {
   [ ! -s "$folder/$1.json" ] || return 0
   rm -rf "${folder:?}/$1"
   logged "$1" "$comera" pretrain "${@:2}" --threads 1 --save-every 1000000 --log-every 50 -o "$folder/$1"
-  mv "$folder/$1/report.json" "$folder/$1.json"
-  rm -r "${folder:?}/$1"
+  keep_report "$1"
+}
+
+# begin command...: runs it in the background, as soon as fewer than `workers` (WORKERS) others run. end_all: waits for
+# all of them. A command that fails ends the recipe.
+workers=${WORKERS:-$(nproc)} busy=0
+begin() {
+  if [ "$busy" -lt "$workers" ]; then busy=$((busy + 1)); else wait -n; fi
+  "$@" < /dev/null &
+}
+end_all() {
+  for (( ; busy > 0; busy--)); do wait -n; done
 }
 
 # How a user gets a file of COMERA_DATA that several recipes read.

@@ -169,7 +169,7 @@ TEST_CASE("chain_decay: one step in four decays by four times the share") {
   double sum = 0;
   const ChainDecay a{nullptr, 0, .25, threshold, &step, 4};
   for (step.step = 3; step.step < 11; ++step.step) {
-    const double share = share_of(a, step, .5);
+    const double share = share_of(a, .5);
     CHECK(share == (step.step % 4 == 0 ? .5 : 0));
     sum += share;
   }

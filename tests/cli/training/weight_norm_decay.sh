@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # --weight-norm-decay: the same bytes for any number of threads and after a resume between two steps that decay, with
-# tensor trains, low-rank pairs and ranks that fall; a dense model has nothing that it changes; another value on a resume is refused.
+# tensor trains, low-rank pairs and ranks that fall; a dense model has nothing that it changes; another value on a resume
+# is refused.
 . "$(dirname "$0")/../expect.sh"
 # shellcheck source=../tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
