@@ -35,14 +35,23 @@ list(TRANSFORM bf16_sources PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/bf16/)
 list(REMOVE_ITEM sources ${replaced})
 list(FILTER sources EXCLUDE REGEX
   "/(adagrad|adamw8|apollo|chain_decay|galore|host_copy|lomo|optimizer|rank_objective)[.]cpp$")
-add_library(comera_kernels_v4bf16 OBJECT ${sources} ${bf16_sources})
-target_compile_options(comera_kernels_v4bf16 PRIVATE
-  ${COMERA_ISA_FLAGS_v4} -mavx512bf16 -ffp-contract=fast -O3 ${COMERA_ISA_WARNINGS})
-target_compile_definitions(comera_kernels_v4bf16 PRIVATE COMERA_ISA=v4bf16 COMERA_BF16_CALLS)
-target_include_directories(comera_kernels_v4bf16 PUBLIC ${CMAKE_SOURCE_DIR})
-target_link_libraries(comera_kernels_v4bf16 PRIVATE openblas xsmm)
-precompile(comera_kernels_v4bf16 v4bf16 <immintrin.h>)
-target_sources(comera_kernels PRIVATE $<TARGET_OBJECTS:comera_kernels_v4bf16>)
+# The ops with large products are built once more for AMX.
+file(GLOB amx_sources CONFIGURE_DEPENDS kernels/cpu/amx/*.cpp)
+list(APPEND amx_sources kernels/cpu/attention.cpp kernels/cpu/bf16/linear.cpp kernels/cpu/bf16/tt_linear.cpp)
+set(COMERA_BF16_SOURCES_v4bf16 ${sources} ${bf16_sources})
+set(COMERA_BF16_FLAGS_v4bf16 -mavx512bf16)
+set(COMERA_BF16_SOURCES_v4amx ${amx_sources})
+set(COMERA_BF16_FLAGS_v4amx -mavx512bf16 -mamx-tile -mamx-bf16)
+foreach(isa v4bf16 v4amx)
+  add_library(comera_kernels_${isa} OBJECT ${COMERA_BF16_SOURCES_${isa}})
+  target_compile_options(comera_kernels_${isa} PRIVATE
+    ${COMERA_ISA_FLAGS_v4} ${COMERA_BF16_FLAGS_${isa}} -ffp-contract=fast -O3 ${COMERA_ISA_WARNINGS})
+  target_compile_definitions(comera_kernels_${isa} PRIVATE COMERA_ISA=${isa} COMERA_BF16_CALLS)
+  target_include_directories(comera_kernels_${isa} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(comera_kernels_${isa} PRIVATE openblas xsmm)
+  precompile(comera_kernels_${isa} ${isa} <immintrin.h>)
+  target_sources(comera_kernels PRIVATE $<TARGET_OBJECTS:comera_kernels_${isa}>)
+endforeach()
 
 # Rooms without loops over numbers: higher optimisation costs a quarter of the build time and gains nothing (the
 # tokenizers of lib/data: 6 % at most). Those loops are in kernels and lib/tt.

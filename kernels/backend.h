@@ -62,9 +62,9 @@ struct Backend {
 // The reference backend: slow and simple templates for f32, f64 and c128 (complex step). Ignores Context::stream.
 const Backend& reference_backend();
 
-// Returns the table for an instruction set of this machine; v4bf16 has bf16 calls too. Context::stream is a
-// ThreadPool*; null means the calling thread alone. `isa` is "auto", "v3", "v4" or "v4bf16". Returns null and sets
-// *error to a message if the name is unknown or the machine does not support the set.
+// Returns the table for an instruction set of this machine; v4bf16 and v4amx have bf16 calls too. Context::stream is a
+// ThreadPool*; null means the calling thread alone. `isa` is "auto", "v3", "v4", "v4bf16" or "v4amx". Returns null and
+// sets *error to a message if the name is unknown or the machine does not support the set.
 const Backend* cpu_backend(const char* isa, const char** error);
 
 // Host memory, for backends that compute on the host (kernels/host/host_memory.cpp).

@@ -102,7 +102,7 @@ std::vector<Option> machine_options() {
        .default_text = "auto",
        .group = "Machine",
        .help = "instruction set of the CPU",
-       .choices = {"auto", "v3", "v4", "v4bf16"},
+       .choices = {"auto", "v3", "v4", "v4bf16", "v4amx"},
        .synonyms = {"instruction-set"}},
       {.name = "launches",
        .type = OptionType::choice,
@@ -115,16 +115,18 @@ std::vector<Option> machine_options() {
 }
 
 std::vector<Option> precision_options() {
-  return {{.name = "dtype",
-           .type = OptionType::choice,
-           .default_text = "fp32",
-           .group = "Machine",
-           .help = "arithmetic: fp32; bf16: activations in bf16, weights and sums in fp32 (GPUs, and processors with "
-                   "AVX512-BF16: v4bf16); GPUs alone: tf32, products in TF32; fp8, bf16 with products of TT layers in "
-                   "fp8",
-           .choices = plan::precisions(),
-           .result_relevant = true,
-           .synonyms = {"precision", "fp16", "bf16", "half", "mixed-precision", "torch-dtype"}}};
+  return {
+      {.name = "dtype",
+       .type = OptionType::choice,
+       .default_text = "fp32",
+       .group = "Machine",
+       .help =
+           "arithmetic: fp32; bf16: activations in bf16, weights and sums in fp32 (GPUs, and processors with "
+           "AVX512-BF16: v4bf16, v4amx); GPUs alone: tf32, products in TF32; fp8, bf16 with products of TT layers in "
+           "fp8",
+       .choices = plan::precisions(),
+       .result_relevant = true,
+       .synonyms = {"precision", "fp16", "bf16", "half", "mixed-precision", "torch-dtype"}}};
 }
 
 OpenMachine open_machine(const OptionValues& values, const std::string& dtype, const std::string& isa) {

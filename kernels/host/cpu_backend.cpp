@@ -2,7 +2,10 @@
 #include "kernels/host/cpu_backend.h"
 
 #include <cblas.h>
+#include <cpuid.h>
 #include <libxsmm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -30,6 +33,10 @@ namespace cpu_v4bf16 {
 const Backend& table();
 double multiply_adds(std::int64_t rounds);
 }  // namespace cpu_v4bf16
+namespace cpu_v4amx {
+const Backend& table();
+double multiply_adds(std::int64_t rounds);
+}  // namespace cpu_v4amx
 
 namespace {
 
@@ -60,10 +67,26 @@ struct Isa {
   const char* blas_core;
 };
 
-// Best first. v4bf16 runs the kernels of v4, and for bf16 calls those of kernels/cpu/bf16.
+bool has_bf16() { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); }
+
+// Linux gives a process the tile registers after a request.
+bool has_amx() {
+  constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  static const bool has = [] {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    return has_bf16() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & bit_AMX_BF16) != 0 &&
+           (edx & bit_AMX_TILE) != 0 && syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  }();
+  return has;
+}
+
+// Best first. v4bf16 runs the kernels of v4, and for bf16 calls those of kernels/cpu/bf16; v4amx is v4bf16 with the
+// products of kernels/cpu/amx.
 const Isa isas[] = {
-    {"v4bf16", [] { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); },
-     cpu_v4bf16::table, cpu_v4::multiply_adds, cpu_v4bf16::multiply_adds, LIBXSMM_X86_AVX512_CORE, "Cooperlake"},
+    {"v4amx", has_amx, cpu_v4amx::table, cpu_v4::multiply_adds, cpu_v4amx::multiply_adds, LIBXSMM_X86_AVX512_CORE,
+     "Cooperlake"},
+    {"v4bf16", has_bf16, cpu_v4bf16::table, cpu_v4::multiply_adds, cpu_v4bf16::multiply_adds, LIBXSMM_X86_AVX512_CORE,
+     "Cooperlake"},
     {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, cpu_v4::multiply_adds, nullptr,
      LIBXSMM_X86_AVX512_CORE, "SkylakeX"},
     {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, cpu_v3::multiply_adds, nullptr,
@@ -120,7 +143,7 @@ const Backend* cpu_backend(const char* isa, const char** error) {
     return nullptr;
   }
   *error = automatic ? "this machine lacks AVX2 and FMA (x86-64-v3), the least that this program runs on"
-                     : "unknown instruction set; --isa takes auto, v3, v4 or v4bf16";
+                     : "unknown instruction set; --isa takes auto, v3, v4, v4bf16 or v4amx";
   return nullptr;
 }
 

@@ -16,7 +16,7 @@ extern int generated_target;
 void generate_for(int target);
 
 // Names of the supported instruction sets, best first.
-inline constexpr const char* cpu_isas[] = {"v4bf16", "v4", "v3"};
+inline constexpr const char* cpu_isas[] = {"v4amx", "v4bf16", "v4", "v3"};
 // Returns true if this machine supports the instruction set of that name.
 bool cpu_supports(const char* isa);
 

@@ -12,8 +12,9 @@ namespace {
 
 struct Precision {
   const char* name;
-  int least;        // compute capability of a GPU, 10 * major + minor
-  const char* isa;  // instruction set of the CPU backend; "": every host backend has it; null: none
+  int least;  // compute capability of a GPU, 10 * major + minor
+  // Least instruction set of the CPU backend that has it; "": every host backend has it; null: none.
+  const char* isa;
   DType dtype;
   bool tf32, fp8;
 };
@@ -52,7 +53,8 @@ std::vector<std::string> precisions() {
 
 bool cpu_computes(const std::string& precision, const std::string& isa) {
   const char* needed = precision_named(precision).isa;
-  return needed && (*needed == '\0' || isa == needed);
+  if (!needed) return false;
+  return *needed == '\0' || isa == needed || (isa == "v4amx" && cpu_computes(precision, "v4bf16"));
 }
 
 void set_precision(Machine& machine, const std::string& name, const kernels::CudaDevice* gpu) {

@@ -1,7 +1,7 @@
 // The number formats of a run (--dtype). fp32: everything in float. tf32: the same, with factors of products rounded to
-// 10 mantissa bits. bf16 (GPUs, and the CPU's instruction set v4bf16): activations, their gradients and the weights
-// that products read in bf16; parameters, their gradients, moments, statistics and sums in float. fp8: the same as
-// bf16, with the factors of the tall products of TT layers in eight bits (kernels/cuda/common/fp8.h).
+// 10 mantissa bits. bf16 (GPUs, and the CPU's instruction sets v4bf16 and v4amx): activations, their gradients and the
+// weights that products read in bf16; parameters, their gradients, moments, statistics and sums in float. fp8: the same
+// as bf16, with the factors of the tall products of TT layers in eight bits (kernels/cuda/common/fp8.h).
 #pragma once
 
 #include <string>

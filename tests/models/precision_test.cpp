@@ -42,11 +42,13 @@ std::vector<plan::Machine> devices(DType dtype, bool tf32 = false) {
 // The same in bf16, and the CPU if it has bf16 kernels.
 std::vector<plan::Machine> bf16_machines() {
   std::vector<plan::Machine> found = devices(DType::bf16);
-  const char* error = nullptr;
-  if (const kernels::Backend* cpu = kernels::cpu_backend("v4bf16", &error)) {
-    found.push_back({cpu, DType::bf16, nullptr});
-  } else {
-    WARN("SKIPPED: bf16 on the CPU: " << error);
+  for (const char* isa : {"v4bf16", "v4amx"}) {
+    const char* error = nullptr;
+    if (const kernels::Backend* cpu = kernels::cpu_backend(isa, &error)) {
+      found.push_back({cpu, DType::bf16, nullptr});
+    } else {
+      WARN("SKIPPED: bf16 on the CPU, " << isa << ": " << error);
+    }
   }
   return found;
 }

@@ -35,12 +35,14 @@ TEST_CASE("a machine computes in the requested number format") {
   CHECK(host.dtype == DType::f32);
 }
 
-TEST_CASE("the CPU computes in bf16 with one instruction set") {
+TEST_CASE("the CPU computes in bf16 with the instruction sets that have it") {
   CHECK(plan::cpu_computes("fp32", "v3"));
   CHECK(plan::cpu_computes("bf16", "v4bf16"));
+  CHECK(plan::cpu_computes("bf16", "v4amx"));
   CHECK_FALSE(plan::cpu_computes("bf16", "v4"));
   CHECK_FALSE(plan::cpu_computes("fp8", "v4bf16"));
-  for (const char* isa : {"v3", "v4", "v4bf16"}) {
+  CHECK_FALSE(plan::cpu_computes("fp8", "v4amx"));
+  for (const char* isa : {"v3", "v4", "v4bf16", "v4amx"}) {
     const char* error = nullptr;
     const kernels::Backend* cpu = kernels::cpu_backend(isa, &error);
     if (!cpu) {

@@ -2,6 +2,7 @@
 // activations is an f32 call.
 #include "kernels/backend.h"
 
+#include "kernels/cpu/bf16/by_type.h"
 #include "kernels/cpu/ops.h"
 
 namespace comera::kernels {
@@ -12,35 +13,6 @@ const Backend& table();
 
 namespace COMERA_CPU {
 namespace {
-
-// Ops have different structs of a call, so the struct names the op.
-template <class Args>
-struct ByType {
-  static Op<Args> f32, bf16;
-
-  static const Op<Args>& of(const Context& context) { return context.dtype == DType::bf16 ? bf16 : f32; }
-  static Status run(const Context& context, const Args& a) {
-    const Op<Args>& op = of(context);
-    return op.run ? op.run(context, a) : Status::unsupported_dtype;
-  }
-  static std::size_t workspace_bytes(const Context& context, const Args& a) {
-    const Op<Args>& op = of(context);
-    return op.workspace_bytes ? op.workspace_bytes(context, a) : 0;
-  }
-};
-template <class Args>
-Op<Args> ByType<Args>::f32;
-template <class Args>
-Op<Args> ByType<Args>::bf16;
-
-template <class Args>
-void join(Op<Args>& op) {
-  using Joined = ByType<Args>;
-  Joined::f32 = op;
-  bind(Joined::bf16);
-  if (!Joined::f32.run && !Joined::bf16.run) return;
-  op.run = Joined::run, op.workspace_bytes = Joined::workspace_bytes;
-}
 
 template <class Args>
 struct AsF32 {

@@ -2,7 +2,7 @@
 // packed per tile and block of the inner dimension; rows of the left factor are read where they lie.
 #include "kernels/linear.h"
 
-#include "kernels/cpu/bf16/pairs.h"
+#include "kernels/cpu/bf16/pair_product.h"
 #include "kernels/cpu/common/tiles.h"
 #include "kernels/cpu/common/token_groups.h"
 #include "kernels/cpu/ops.h"

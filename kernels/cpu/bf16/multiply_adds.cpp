@@ -1,7 +1,7 @@
 // Measures the peak rate of products of bf16 pairs, from registers alone (as ../multiply_adds.cpp for floats).
 #include <cstdint>
 
-#include "kernels/cpu/bf16/pairs.h"
+#include "kernels/cpu/common/simd.h"
 
 namespace comera::kernels::COMERA_CPU {
 

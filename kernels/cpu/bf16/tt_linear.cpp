@@ -3,7 +3,7 @@
 // as factors of the products that follow; sums are float.
 #include "kernels/tt_linear.h"
 
-#include "kernels/cpu/bf16/pairs.h"
+#include "kernels/cpu/bf16/pair_product.h"
 #include "kernels/cpu/common/activation.h"
 #include "kernels/cpu/common/tt_panels.h"
 #include "kernels/cpu/ops.h"

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/common/attention_block.h"
 #if defined(COMERA_BF16_CALLS)
-#include "kernels/cpu/bf16/pairs.h"
+#include "kernels/cpu/bf16/pair_product.h"
 #else
 #include "kernels/cpu/common/gemm.h"
 #endif

@@ -1,5 +1,5 @@
 // Everything in kernels/cpu is compiled once per instruction set, into a namespace with its name (COMERA_ISA: v3, v4,
-// and v4bf16 for bf16 calls).
+// and for bf16 calls v4bf16 and v4amx).
 // The linker must not merge this code with that of another set. Therefore functions live in this namespace or are
 // static, and the hot path uses no inline functions of the standard library, only headers without code such as
 // <cstdint>.

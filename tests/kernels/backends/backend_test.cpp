@@ -20,7 +20,7 @@ TEST_CASE("an unknown instruction set is rejected with a list of the known ones"
   const char* error = nullptr;
   CHECK(cpu_backend("v5", &error) == nullptr);
   REQUIRE(error);
-  CHECK(std::strstr(error, "auto, v3, v4 or v4bf16"));
+  CHECK(std::strstr(error, "auto, v3, v4, v4bf16 or v4amx"));
 }
 
 TEST_CASE("the description contains the BLAS libraries and their core types") {

@@ -34,7 +34,7 @@ bool same_bytes(const Floats& a, const Floats& b) {
 std::vector<const Backend*> machine() {
   std::vector<const Backend*> list;
   const char* error = nullptr;
-  for (const char* isa : {"v3", "v4", "v4bf16"})
+  for (const char* isa : {"v3", "v4", "v4bf16", "v4amx"})
     if (const Backend* backend = cpu_backend(isa, &error)) list.push_back(backend);
   return list;
 }

@@ -25,4 +25,5 @@ TEST_CASE("multiply_adds: the count of FLOPs grows with the rounds and the width
     CHECK(seconds(1 << 22) > 1e-3);
   }
   if (cpu_supports("v4bf16")) CHECK(run_multiply_adds("v4bf16", DType::bf16, 7) == 7.0 * 2 * 32 * 20);
+  if (cpu_supports("v4amx")) CHECK(run_multiply_adds("v4amx", DType::bf16, 7) == 7.0 * 4 * 2 * 16 * 16 * 32);
 }

@@ -33,7 +33,7 @@ Column cuda_emulator() {
 
 std::vector<Column> find_columns() {
   std::vector<Column> found{{"reference f32", &reference_backend(), nullptr, {}}};
-  for (const char* isa : {"v3", "v4", "v4bf16"}) {
+  for (const char* isa : {"v3", "v4", "v4bf16", "v4amx"}) {
     const char* error = nullptr;
     const Backend* backend = cpu_backend(isa, &error);
     if (backend) {

@@ -59,7 +59,7 @@ struct Column {
   // emulator.
   std::vector<std::function<void()>> variations;
   bool on_device() const { return !backend->memory.host_accessible; }
-  bool has_bf16() const { return on_device() || name == "cpu v4bf16"; }
+  bool has_bf16() const { return on_device() || name == "cpu v4bf16" || name == "cpu v4amx"; }
 };
 // The reference in f32, every CPU table that this machine supports, the emulator, and the GPU if there is one.
 const std::vector<Column>& columns();

@@ -10,7 +10,7 @@ namespace comera::kernels::test {
 
 inline std::vector<const Backend*> cpu_tables() {
   std::vector<const Backend*> tables;
-  for (const char* isa : {"v3", "v4", "v4bf16"}) {
+  for (const char* isa : {"v3", "v4", "v4bf16", "v4amx"}) {
     const char* error = nullptr;
     if (const Backend* table = cpu_backend(isa, &error)) tables.push_back(table);
   }
