@@ -5,7 +5,7 @@
 #   recipes/bench_vs_pytorch.sh [--smoke] [FOLDER]      default: runs/bench_vs_pytorch, or runs/bench_vs_pytorch-smoke
 #   ROUNDS=5 THREADS=2 recipes/bench_vs_pytorch.sh
 #   ONLY='batch 1' recipes/bench_vs_pytorch.sh      only sections whose title matches
-#   ISAS='v3' recipes/bench_vs_pytorch.sh           only these instruction sets (v3: AVX2; v4, v4bf16: AVX-512)
+#   ISAS='v3' recipes/bench_vs_pytorch.sh           only these instruction sets (v3: AVX2; v4, v4bf16, v4amx: AVX-512)
 #
 # Without a choice: batch 32 x 128, float32 and bf16, dropout 0.1 and 0, and batch 1. PYTHON names a python with torch
 # and numpy (build/venv-torch/bin/python). REPETITIONS (5) are the steps of a measurement; COMERA is the program, OUT
@@ -16,7 +16,7 @@
 # PyTorch runs with the settings that are fastest on a CPU: malloc keeps memory instead of returning it, one thread per
 # core. Its peak memory comes from runs with the usual malloc, where it is smaller. Under v3 and v4 PyTorch, oneDNN and
 # MKL are limited to AVX2 and AVX-512 by their own variables, which is the closest approximation on this machine to a
-# processor without more; under v4bf16 they use everything. The memory of Python, torch and our program at start is
+# processor without more; under the others they use everything. The memory of Python, torch and our program at start is
 # subtracted on both sides.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -101,7 +101,7 @@ measure() { # under the instruction set $isa
   for dropout in 0.1 0; do
     section "batch 32 dropout $dropout" || continue
     for form in tt dense; do
-      for dtype in f32 $([ "$isa" != v4bf16 ] || echo bf16); do  # bf16 only if the processor computes with it
+      for dtype in f32 $([[ "$isa" != v4bf16 && "$isa" != v4amx ]] || echo bf16); do  # only where it is
         ours "b32 d$dropout $form $dtype" "${model[@]}" --form "$form" --rank 30 --batch 32 --dropout "$dropout" \
           --dtype "${dtype/f32/fp32}"
         theirs "b32 d$dropout $form $dtype" --form "$form" --rank 30 --batch 32 --dropout "$dropout" --dtype "$dtype"

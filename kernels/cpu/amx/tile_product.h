@@ -11,9 +11,12 @@
 namespace comera::kernels::COMERA_CPU {
 
 constexpr std::int64_t side = 16;          // rows of a tile, and words or floats of a row
-constexpr std::int64_t block_steps = 8;    // tiles along the inner dimension at a time
+constexpr std::int64_t block_steps = 16;   // tiles along the inner dimension at a time
 constexpr std::int64_t block_across = 16;  // tiles along the columns of the result at a time
 constexpr std::int64_t worth_tiles = 4;    // rows of the left factor
+// Columns from which rows of the left factor are copied, because their tiles are loaded again for every two tiles of
+// columns, and rows far apart share few sets of the L1 cache.
+constexpr std::int64_t worth_copy = 128;
 
 struct WordTile {
   alignas(64) Word words[side * side];
@@ -58,9 +61,9 @@ inline void copy_transposed(const char* from, std::int64_t row, std::int64_t row
 }
 
 // Rows [0, rows) of the left factor, `pairs` words of each.
-inline TileLine left_tiles(const LeftWords& a, std::int64_t rows, std::int64_t pairs, WordTile* stage) {
+inline TileLine left_tiles(const LeftWords& a, std::int64_t rows, std::int64_t pairs, bool copy, WordTile* stage) {
   const std::int64_t full = pairs / side, rest = pairs % side;
-  const bool by_rows = a.step == sizeof(Word), direct = by_rows && rows == side;
+  const bool by_rows = a.step == sizeof(Word), direct = by_rows && rows == side && !copy;
   for (std::int64_t p = direct ? full : 0; p < tiles_of(pairs, side); ++p) {
     const char* from = a.at(0, p * side).data;
     const std::int64_t count = min(side, pairs - p * side);
@@ -176,12 +179,14 @@ inline void multiply_tile_block(const PairShape& s, const LeftWords& a, const Wo
   TileStage stage;
   TileLine right[block_across];
   for (std::int64_t j = 0; j < s.n; j += side)
-    right[j / side] = right_tiles(b + j, s.ldb, min(side, s.n - j), s.pairs, stage.right, stage.right_last[j / side]);
+    right[j / side] = right_tiles(b + j / side * s.panel, s.ldb, min(side, s.n - j), s.pairs, stage.right,
+                                  stage.right_last[j / side]);
   for (std::int64_t i = 0; i < s.m; i += 2 * side) {
     const std::int64_t rows = min(2 * side, s.m - i);
     TileLine left[2];
     for (std::int64_t r = 0; r * side < rows; ++r)
-      left[r] = left_tiles(a.at(i + r * side, 0), min(side, rows - r * side), s.pairs, stage.left[r]);
+      left[r] =
+          left_tiles(a.at(i + r * side, 0), min(side, rows - r * side), s.pairs, s.n >= worth_copy, stage.left[r]);
     for (std::int64_t j = 0; j < s.n; j += 2 * side)
       multiply_square(rows, min(2 * side, s.n - j), s.pairs / side, left, right + j / side, s.accumulate,
                       c + i * s.ldc + j, s.ldc, stage);
@@ -195,7 +200,7 @@ inline void multiply_in_tiles(const PairShape& s, const LeftWords& a, const Word
     for (std::int64_t q = 0; q < max<std::int64_t>(s.pairs, 1); q += pairs) {
       PairShape part = s;
       part.n = min(columns, s.n - j), part.pairs = min(pairs, s.pairs - q), part.accumulate = s.accumulate || q > 0;
-      multiply_tile_block(part, a.at(0, q), b + q * s.ldb + j, c + j);
+      multiply_tile_block(part, a.at(0, q), b + q * s.ldb + j / side * s.panel, c + j);
     }
 }
 

@@ -15,9 +15,9 @@ constexpr std::int64_t rows_at_once = 128;  // tokens of a product of a group
 using PairFactors = FactorsOf<Bf16>;
 
 struct PairTileMemory {
-  alignas(64) Word a[inner / 2 * largest_tile];  // words of a transposed left factor, or rows of an odd inner dimension
+  alignas(64) Word a[inner / 2 * largest_rows];  // words of a transposed left factor, or rows of an odd inner dimension
   alignas(64) Word b[inner / 2 * strip];
-  alignas(64) float c[largest_tile * largest_tile];
+  alignas(64) float c[largest_rows * largest_tile];
 };
 
 LeftWords left_words(const PairFactors& f, const Tile& t, std::int64_t first, std::int64_t count, Word* memory) {
@@ -34,12 +34,11 @@ void multiply_tile(const PairFactors& f, const Tile& t, PairTileMemory& memory) 
     const LeftWords left = left_words(f, t, first, count, memory.a);
     for (std::int64_t j = 0; j < t.columns; j += strip) {
       const std::int64_t columns = min(strip, t.columns - j), column = t.column + j;
-      if (f.transpose_b)
-        pack_pairs_transposed(count, columns, f.b + column * f.ldb + first, f.ldb, memory.b, columns);
-      else
-        pack_pairs(count, columns, f.b + first * f.ldb + column, f.ldb, memory.b, columns);
-      multiply_pairs({t.rows, columns, pairs_of(count), columns, largest_tile, first > 0}, left, memory.b,
-                     memory.c + j);
+      const Bf16* b = f.b + (f.transpose_b ? column * f.ldb + first : first * f.ldb + column);
+      const RightLayout layout(count, columns);
+      pack_right(count, columns, b, f.ldb, f.transpose_b, layout, memory.b);
+      multiply_pairs({t.rows, columns, pairs_of(count), layout.ld, largest_tile, first > 0, layout.panel}, left,
+                     memory.b, memory.c + j);
     }
   }
 }
@@ -47,7 +46,7 @@ void multiply_tile(const PairFactors& f, const Tile& t, PairTileMemory& memory) 
 // Calls finish(tile, its values at largest_tile) for every tile, in parallel.
 template <class Finish>
 void for_each_tile(const Context& context, const PairFactors& f, Finish finish) {
-  const Tiles tiles(f.m, f.n);
+  const Tiles tiles(f.m, f.n, largest_rows);
   parallel_for(context, tiles.count(), [&](std::int64_t i) {
     PairTileMemory memory;
     multiply_tile(f, tiles[i], memory);

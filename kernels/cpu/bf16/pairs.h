@@ -13,29 +13,31 @@ namespace comera::kernels::COMERA_CPU {
 
 using Word = std::uint32_t;
 
-// A large product takes this much of the inner dimension, and so many columns, at a time: their words fit the L1 cache.
-constexpr std::int64_t inner = 256;
-constexpr std::int64_t strip = 64;
-
 constexpr std::int64_t pairs_of(std::int64_t k) { return (k + 1) / 2; }
 
-// The words of a right factor [k, n]: [pairs_of(k), n] at ld_to. Short rows far apart, which the processor does not
-// foresee, are prefetched `ahead` rows before.
+inline __m256i halves(const Bf16* x, All) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)); }
+inline __m256i halves(const Bf16* x, Some lanes) { return _mm256_maskz_loadu_epi16(first_lanes(lanes.n).v, x); }
+inline void store_words(Word* to, __m512i words, All) { _mm512_storeu_si512(to, words); }
+inline void store_words(Word* to, __m512i words, Some lanes) {
+  _mm512_mask_storeu_epi32(to, first_lanes(lanes.n).v, words);
+}
+
+// The words of a right factor [k, n]: [pairs_of(k), n] at ld_to, columns j and j + 16 at a distance of `panel` if j is
+// a multiple of 16. Short rows far apart, which the processor does not foresee, are prefetched `ahead` rows before.
 template <std::int64_t ahead = 0>
-inline void pack_pairs(std::int64_t k, std::int64_t n, const Bf16* from, std::int64_t ld, Word* to,
-                       std::int64_t ld_to) {
+inline void pack_pairs(std::int64_t k, std::int64_t n, const Bf16* from, std::int64_t ld, Word* to, std::int64_t ld_to,
+                       std::int64_t panel = F::width) {
   for (std::int64_t q = 0; q < pairs_of(k); ++q) {
     const Bf16 *low = from + 2 * q * ld, *high = low + ld;
     const bool both = 2 * q + 1 < k;
-    auto* const words = reinterpret_cast<std::int32_t*>(to + q * ld_to);
-    for (std::int64_t j = 0; j < n; j += F::width) {
+    sweep(0, n, [&](std::int64_t j, auto lanes) {
       if constexpr (ahead > 0) {
         _mm_prefetch(reinterpret_cast<const char*>((j / F::width % 2 == 0 ? low : high) + ahead * ld + j), _MM_HINT_T0);
       }
-      const std::int64_t lanes = min<std::int64_t>(F::width, n - j);
-      const I first = shift_right<16>(as_int(load(low + j, lanes)));
-      store(words + j, both ? first | as_int(load(high + j, lanes)) : first, lanes);
-    }
+      __m512i words = _mm512_cvtepu16_epi32(halves(low + j, lanes));
+      if (both) words = _mm512_or_si512(words, _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves(high + j, lanes)), 16));
+      store_words(to + q * ld_to + j / F::width * panel, words, lanes);
+    });
   }
 }
 
@@ -83,6 +85,7 @@ struct PairShape {
   std::int64_t m = 0, n = 0, pairs = 0;
   std::int64_t ldb = 0, ldc = 0;
   bool accumulate = false;
+  std::int64_t panel = F::width;  // words of b between columns j and j + 16, j a multiple of 16
 };
 
 }  // namespace comera::kernels::COMERA_CPU

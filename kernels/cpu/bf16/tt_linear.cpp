@@ -14,12 +14,18 @@ namespace {
 
 Word* words(Workspace& workspace, std::int64_t count) { return reinterpret_cast<Word*>(workspace.floats(count)); }
 
-// Packs a right factor [k, n] in parallel over its columns.
-void pack(const Context& context, std::int64_t k, std::int64_t n, const Bf16* from, Word* to) {
-  parallel_for(context, tiles_of(n, panel), [&](std::int64_t p) {
-    const std::int64_t j = p * panel;
-    pack_pairs(k, min(panel, n - j), from + j, n, to + j, n);
-  });
+// Packs the columns [j, j + columns) of a right factor [k, n], or of its transpose [n, k].
+void pack_columns(std::int64_t k, std::int64_t n, std::int64_t j, std::int64_t columns, const Bf16* from,
+                  bool transposed, Word* to) {
+  const RightLayout layout(k, n);
+  pack_right(k, columns, transposed ? from + j * k : from + j, transposed ? k : n, transposed, layout,
+             to + layout.at(j));
+}
+
+// Packs all of them in parallel.
+void pack(const Context& context, std::int64_t k, std::int64_t n, const Bf16* from, bool transposed, Word* to) {
+  parallel_for(context, tiles_of(n, panel),
+               [&](std::int64_t p) { pack_columns(k, n, p * panel, min(panel, n - p * panel), from, transposed, to); });
 }
 
 struct ForwardMemory {
@@ -29,8 +35,9 @@ struct ForwardMemory {
 
 ForwardMemory forward_memory(const TtLinearForward& a, Workspace& workspace) {
   ForwardMemory memory;
-  if (!a.t1_is_given) memory.left = words(workspace, pairs_of(a.in) * a.width);
-  for (int i = 0; i < a.outputs; ++i) memory.right[i] = words(workspace, pairs_of(a.output[i].rank) * a.output[i].out);
+  if (!a.t1_is_given) memory.left = words(workspace, RightLayout::words(a.in, a.width));
+  for (int i = 0; i < a.outputs; ++i)
+    memory.right[i] = words(workspace, RightLayout::words(a.output[i].rank, a.output[i].out));
   return memory;
 }
 std::size_t forward_workspace(const Context&, const TtLinearForward& a) {
@@ -43,13 +50,14 @@ std::size_t forward_workspace(const Context&, const TtLinearForward& a) {
 void multiply_left(const TtLinearForward& a, const Word* left, std::int64_t row, std::int64_t rows) {
   alignas(64) float sums[tile_rows * strip];
   alignas(64) Bf16 copy[tile_rows * inner];
+  const RightLayout layout(a.in, a.width);
   for (std::int64_t j = 0; j < a.width; j += strip) {
     const std::int64_t columns = min(strip, a.width - j);
     for (std::int64_t first = 0; first < max<std::int64_t>(a.in, 1); first += inner) {
       const std::int64_t count = min(inner, a.in - first);
       const LeftWords x = rows_of(rows, count, elements(a.x) + row * a.ldx + first, a.ldx, copy);
-      multiply_pairs({rows, columns, pairs_of(count), a.width, columns, first > 0}, x, left + first / 2 * a.width + j,
-                     sums);
+      multiply_pairs({rows, columns, pairs_of(count), layout.ld, columns, first > 0, layout.panel}, x,
+                     left + layout.at(j) + first / 2 * layout.ld, sums);
     }
     write_block(false, rows, columns, sums, columns, elements(a.t1) + row * a.width + j, a.width);
   }
@@ -61,9 +69,11 @@ void forward_output(const TtLinearForward& a, const TtOutput& o, const Word* rig
                     std::int64_t rows) {
   alignas(64) float block[tile_rows * panel];
   const LeftWords t1 = rows_of(elements(a.t1) + row * a.width + o.offset, a.width);
+  const RightLayout layout(o.rank, o.out);
   for (std::int64_t j = 0; j < o.out; j += panel) {
     const std::int64_t columns = min(panel, o.out - j), at = row * o.ldy + j;
-    multiply_pairs({rows, columns, pairs_of(o.rank), o.out, columns}, t1, right + j, block);
+    multiply_pairs({rows, columns, pairs_of(o.rank), layout.ld, columns, false, layout.panel}, t1, right + layout.at(j),
+                   block);
     const float* bias = o.bias ? f32(o.bias) + j : nullptr;
     Element *pre = o.pre ? elements(o.pre) + at : nullptr, *y = elements(o.y) + at;
     if (a.tokens * o.out >= streamed_from)
@@ -77,9 +87,9 @@ Status run(const Context& context, const TtLinearForward& a) {
   if (context.workspace_bytes < forward_workspace(context, a)) return Status::workspace_too_small;
   Workspace workspace(context.workspace);
   const ForwardMemory memory = forward_memory(a, workspace);
-  if (!a.t1_is_given) pack(context, a.in, a.width, elements(a.left), memory.left);
+  if (!a.t1_is_given) pack(context, a.in, a.width, elements(a.left), false, memory.left);
   for (int i = 0; i < a.outputs; ++i)
-    pack(context, a.output[i].rank, a.output[i].out, elements(a.output[i].right), memory.right[i]);
+    pack(context, a.output[i].rank, a.output[i].out, elements(a.output[i].right), false, memory.right[i]);
   const std::int64_t step = forward_rows(a.tokens);
   parallel_for(context, tiles_of(a.tokens, step), [&](std::int64_t tile) {
     const std::int64_t row = tile * step, rows = min(step, a.tokens - row);
@@ -106,11 +116,11 @@ bool recomputes(const TtLinearBackward& a, const TtOutput& o) { return a.activat
 BackwardMemory backward_memory(const TtLinearBackward& a, Workspace& workspace) {
   BackwardMemory memory;
   memory.groups = groups_of(a);
-  memory.left = words(workspace, pairs_of(a.width) * a.in);
+  memory.left = words(workspace, RightLayout::words(a.width, a.in));
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
     memory.right_transposed[i] = words(workspace, pairs_of(o.out) * o.rank);
-    if (a.activation != Activation::none) memory.right[i] = words(workspace, pairs_of(o.rank) * o.out);
+    if (a.activation != Activation::none) memory.right[i] = words(workspace, RightLayout::words(o.rank, o.out));
     memory.sums[i].take(workspace, memory.groups, o);
     memory.u1[i] = workspace.floats(memory.groups * tile_rows * o.rank);
     memory.t1[i] = words(workspace, memory.groups * tile_rows / 2 * o.rank);
@@ -124,22 +134,18 @@ std::size_t backward_workspace(const Context& context, const TtLinearBackward& a
   return a.x ? max(counter.used(), product_workspace(context, left_gradient(a))) : counter.used();
 }
 
-void pack_right(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
+void pack_right_factors(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
   for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) {
     const TtOutput& o = a.output[i];
     const std::int64_t j = p * panel, columns = min(panel, o.out - j);
     const Bf16* right = elements(o.right) + j;
     pack_pairs_transposed(columns, o.rank, right, o.out, memory.right_transposed[i] + j / 2 * o.rank, o.rank);
-    if (recomputes(a, o)) pack_pairs(o.rank, columns, right, o.out, memory.right[i] + j, o.out);
+    if (recomputes(a, o)) pack_columns(o.rank, o.out, j, columns, elements(o.right), false, memory.right[i]);
   });
 }
 
 void pack_left(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
-  parallel_for(context, tiles_of(a.in, panel), [&](std::int64_t p) {
-    const std::int64_t j = p * panel;
-    pack_pairs_transposed(a.width, min(panel, a.in - j), elements(a.left) + j * a.width, a.width, memory.left + j,
-                          a.in);
-  });
+  pack(context, a.width, a.in, elements(a.left), true, memory.left);
 }
 
 // One output of a tile of rows, whose sums belong to one group.
@@ -156,8 +162,10 @@ struct BackwardTile {
     const Bf16* dy = elements(o.dy) + row * o.ldy + j;
     if (!__is_same(Act, Identity) && !o.pre) {
       alignas(64) float again[tile_rows * panel];
-      multiply_pairs({rows, columns, pairs_of(o.rank), o.out, columns},
-                     rows_of(elements(a.t1) + row * a.width + o.offset, a.width), memory.right[i] + j, again);
+      const RightLayout layout(o.rank, o.out);
+      multiply_pairs({rows, columns, pairs_of(o.rank), layout.ld, columns, false, layout.panel},
+                     rows_of(elements(a.t1) + row * a.width + o.offset, a.width), memory.right[i] + layout.at(j),
+                     again);
       finish_rows<Identity>({rows, columns}, again, columns, o.bias ? f32(o.bias) + j : nullptr, nullptr, again,
                             columns);
       start_rows<Act>({rows, columns}, dy, o.ldy, again, columns, d_pre, panel, d_bias);
@@ -196,10 +204,11 @@ struct BackwardTile {
 // dx = or += U1 A^T for rows [row, row + rows).
 void backward_input(const TtLinearBackward& a, const Word* left, std::int64_t row, std::int64_t rows) {
   alignas(64) float block[tile_rows * panel];
+  const RightLayout layout(a.width, a.in);
   for (std::int64_t j = 0; j < a.in; j += panel) {
     const std::int64_t columns = min(panel, a.in - j);
-    multiply_pairs({rows, columns, pairs_of(a.width), a.in, columns}, rows_of(elements(a.u1) + row * a.width, a.width),
-                   left + j, block);
+    multiply_pairs({rows, columns, pairs_of(a.width), layout.ld, columns, false, layout.panel},
+                   rows_of(elements(a.u1) + row * a.width, a.width), left + layout.at(j), block);
     Bf16* dx = elements(a.dx) + row * a.lddx + j;
     if (!a.accumulate_dx) {
       write_block(a.tokens * a.in >= streamed_from, rows, columns, block, columns, dx, a.lddx);
@@ -217,7 +226,7 @@ Status run(const Context& context, const TtLinearBackward& a) {
   if (a.tokens == 0) return Status::ok;
   Workspace workspace(context.workspace);
   const BackwardMemory memory = backward_memory(a, workspace);
-  pack_right(context, a, memory);
+  pack_right_factors(context, a, memory);
   const auto add_tile = [&](std::int64_t group, bool first, std::int64_t row, std::int64_t rows) {
     const BackwardTile tile{a, memory, group, first, row, rows};
     for (int i = 0; i < a.outputs; ++i) with_activation(a.activation, [&](auto act) { tile.run<decltype(act)>(i); });

@@ -30,7 +30,7 @@ struct Tile {
 struct Tiles {
   std::int64_t m, n, rows = largest_tile, columns = largest_tile;
 
-  Tiles(std::int64_t m, std::int64_t n) : m(m), n(n) {
+  Tiles(std::int64_t m, std::int64_t n, std::int64_t most_rows = largest_tile) : m(m), n(n), rows(most_rows) {
     while (count() < enough_tiles && max(rows, columns) > smallest_tile)
       (min(rows, m) > min(columns, n) || columns == smallest_tile ? rows : columns) /= 2;
   }
