@@ -71,11 +71,12 @@ bool has_bf16() { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_su
 
 // Linux gives a process the tile registers after a request.
 bool has_amx() {
-  constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  constexpr int request_permission = 0x1023, tile_data = 18;    // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  constexpr unsigned amx_bf16 = 1U << 22, amx_tile = 1U << 24;  // of leaf 7, in edx
   static const bool has = [] {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    return has_bf16() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & bit_AMX_BF16) != 0 &&
-           (edx & bit_AMX_TILE) != 0 && syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+    return has_bf16() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & amx_bf16) != 0 &&
+           (edx & amx_tile) != 0 && syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
   }();
   return has;
 }

@@ -54,6 +54,11 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
     decaying_.emplace_back();
     for (const Parameter* core : chain.cores) in_decaying_[static_cast<std::size_t>(core->index)] = true;
   }
+  if (options_.needs_norm_decay && decaying_.empty())
+    fail_input(
+        "[train] --weight-norm-decay {:g} would decay nothing: it is for weights in TT or low-rank form whose cores "
+        "have AdamW; use --weight-decay, or leave it out",
+        options_.weight_norm_decay);
   groups_.resize(methods_.methods());
   for (Group& group : groups_) group.targets.reserve(parameters.size()), group.in_subspaces.reserve(parameters.size());
   decays_.reserve(parameters.size());

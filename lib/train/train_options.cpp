@@ -77,7 +77,11 @@ OptimizerOptions optimizer_options(const OptionValues& values) {
   options.adamw.beta2 = values.real("beta2");
   options.adamw.epsilon = values.real("epsilon");
   options.structured_rates = values.has("core-rates") && values.text("core-rates") == "structured";
-  if (values.has("weight-norm-decay")) options.weight_norm_decay = values.real("weight-norm-decay");
+  if (values.has("weight-norm-decay")) {
+    options.weight_norm_decay = values.real("weight-norm-decay");
+    options.needs_norm_decay =
+        options.weight_norm_decay > 0 && values.source("weight-norm-decay") == OptionSource::flag;
+  }
   return options;
 }
 

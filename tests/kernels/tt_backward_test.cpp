@@ -236,6 +236,7 @@ const Shape wide_ranks{37, 328, {{264, 48}, {24, 16}}, Activation::gelu},
     bias_alone{33, 16, {{16, 0}, {8, 16}}, Activation::silu},
     groups{1060, 136, {{272, 32}}, Activation::gelu, true, true, false},
     four{40, 24, {{64, 32}, {64, 32}, {64, 32}, {32, 32}}}, one_strip{70, 328, {{264, 32}}, Activation::none},
+    widest_rank{20, 24, {{40, 528}, {24, 16}}},  // beyond the blocks of the products on the CPU
     first_layer{40, 24, {{40, 32}}, Activation::none, true, false}, no_x{40, 24, {{40, 32}}, Activation::none, false};
 
 template <class T>
@@ -277,7 +278,8 @@ TEST_CASE("tt_linear in bf16, every backend: the backward") {
     if (!column.has_bf16()) continue;
     INFO(column.name);
     const OnColumn on(column);
-    for (const Shape& s : {wide_ranks, shared_left, bias_alone, groups, four, one_strip, first_layer, no_x}) {
+    for (const Shape& s :
+         {wide_ranks, shared_left, bias_alone, groups, four, one_strip, first_layer, no_x, widest_rank}) {
       const Layer<Bf16> layer(s);
       const auto answer = layer.call(true);
       layer.check(answer);

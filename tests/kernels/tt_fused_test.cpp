@@ -133,6 +133,7 @@ void check_shape(const Shape& s, Activation activation) {
 // rows that end inside a tile.
 const Shape long_sums{37, 328, {{264, 48}, {24, 16}}}, shared_left{40, 72, {{64, 32}, {64, 16}, {72, 48}}},
     bias_alone{33, 16, {{16, 0}, {8, 16}}};
+const Shape wide_rank{20, 24, {{40, 528}, {24, 16}}};  // beyond the blocks of the products on the CPU
 
 }  // namespace
 
@@ -153,7 +154,7 @@ TEST_CASE("tt_linear in bf16, every backend: the forward") {
     if (!column.has_bf16()) continue;
     INFO(column.name);
     const OnColumn on(column);
-    for (const Shape& s : {long_sums, shared_left, bias_alone}) {
+    for (const Shape& s : {long_sums, shared_left, bias_alone, wide_rank}) {
       const Layer<Bf16> layer(s, Activation::gelu);
       const auto answer = layer.call(false);
       layer.check(answer);

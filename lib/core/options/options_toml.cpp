@@ -185,6 +185,12 @@ std::string option_lines(const OptionValues& values, const Option& option, TomlS
                      has ? " " + toml_value(values, option) : "");
 }
 
+// The library's words, without the name of its limit.
+std::string reason(const toml::parse_error& error) {
+  const std::string text(error.description());
+  return text.substr(0, text.find(" (TOML_"));
+}
+
 }  // namespace
 
 void apply_toml(OptionValues& values, std::string_view text, std::string_view file_name, TomlScope scope) {
@@ -192,8 +198,7 @@ void apply_toml(OptionValues& values, std::string_view text, std::string_view fi
   check_keys(text, fmt::format("[{}] {}", table.verb(), file_name));
   const toml::parse_result parsed = toml::parse(text, file_name);
   if (!parsed)
-    fail_input("[{}] {}:{}: {}", table.verb(), file_name, parsed.error().source().begin.line,
-               parsed.error().description());
+    fail_input("[{}] {}:{}: {}", table.verb(), file_name, parsed.error().source().begin.line, reason(parsed.error()));
   for (const auto& [key, node] : parsed.table()) {
     std::string name(key.str());
     const std::string where = fmt::format("[{}] {}:{}: {}", table.verb(), file_name, key.source().begin.line, name);
@@ -221,7 +226,7 @@ std::map<std::string, std::string> toml_texts(std::string_view text, std::string
                                               std::string_view table) {
   check_keys(text, file_name);
   const toml::parse_result parsed = toml::parse(text, file_name);
-  if (!parsed) fail_input("{}:{}: {}", file_name, parsed.error().source().begin.line, parsed.error().description());
+  if (!parsed) fail_input("{}:{}: {}", file_name, parsed.error().source().begin.line, reason(parsed.error()));
   std::map<std::string, std::string> texts;
   if (const toml::table* found = parsed.table()[table].as_table())
     for (const auto& [key, node] : *found) {

@@ -145,7 +145,14 @@ Json gguf_config(const GgufFile& file) {
   return config;
 }
 
+void check_holds_tensors(const GgufFile& file) {
+  if (file.tensors().empty())
+    fail_input("{}: holds no tensors, so it is no model; a file with a vocabulary alone serves as --tokenizer",
+               file.path());
+}
+
 GgufWeights::GgufWeights(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {
+  check_holds_tensors(*file_);
   sources_ = Names(*file_).sources();
   for (const auto& [name, source] : sources_) {
     const StoredType type = type_of(source.tensor->type);

@@ -13,6 +13,9 @@ namespace comera::io {
 // config.json of the model. InputError: another architecture, or a setting that such a folder cannot hold.
 Json gguf_config(const GgufFile& file);
 
+// InputError if the file has a vocabulary alone, or nothing.
+void check_holds_tensors(const GgufFile& file);
+
 // Names and layouts are those of `transformers`: llama.cpp stores the rows of q and k in pairs for its rotary
 // embedding. Quantised tensors become fp32 on request, others keep their type.
 class GgufWeights final : public WeightFile {

@@ -6,7 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/terminal/log.h"
-#include "lib/io/gguf/gguf.h"
+#include "lib/io/gguf/gguf_model.h"
 #include "lib/report/output/fold.h"
 #include "lib/report/weights/weight_columns.h"
 
@@ -137,6 +137,7 @@ void Totals::add(const io::TensorForm& layer) {
 
 static ModelReport read_gguf_report(const std::string& path) {
   const io::GgufFile file(path);
+  io::check_holds_tensors(file);
   ModelReport report;
   report.path = path;
   if (file.has("general.architecture")) report.architecture = file.text("general.architecture");

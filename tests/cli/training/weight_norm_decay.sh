@@ -22,17 +22,21 @@ for form in tt lowrank; do
 done
 
 # the share is one of AdamW's rate: cores with another method keep --weight-decay
-for decay in 0 50; do
-  run "$COMERA" pretrain "${tiny[@]}" --form tt --optimizer adagrad --lr 1e-2 --weight-norm-decay $decay -o adagrad$decay
-  expect_exit 0
+for form in "tt --optimizer adagrad --lr 1e-2" dense; do
+  # shellcheck disable=SC2086
+  run "$COMERA" pretrain "${tiny[@]}" --form $form --weight-norm-decay 50 -o nothing
+  expect_refused '--weight-norm-decay 50 would decay nothing: .*--weight-decay'
+  [ ! -e nothing ] || fail "a refused run left a folder"
+  for decay in 0 1; do
+    echo "weight_norm_decay = $decay" > decay.toml
+    # shellcheck disable=SC2086
+    run "$COMERA" pretrain "${tiny[@]}" --form $form --config decay.toml -o "${form%% *}$decay"
+    expect_exit 0
+  done
+  expect_same_bytes "${form%% *}0/model.safetensors" "${form%% *}1/model.safetensors"
 done
-expect_same_bytes adagrad0/model.safetensors adagrad50/model.safetensors
-
-run "$COMERA" pretrain "${tiny[@]}" --form dense -o plain
+run "$COMERA" pretrain "${decaying[@]}" --form tt -o one
 expect_exit 0
-run "$COMERA" pretrain "${tiny[@]}" --form dense --weight-norm-decay 50 -o one
-expect_exit 0
-expect_same_bytes plain/model.safetensors one/model.safetensors
 run "$COMERA" pretrain --resume one --weight-norm-decay 2
 expect_refused '--weight-norm-decay was 50 and is 2'
 run "$COMERA" pretrain "${tiny[@]}" --weight-norm-decay -1 -o two
