@@ -71,6 +71,8 @@ GPUS = {"h100": Gpu(memory=3.0e12), "h200": Gpu(memory=4.3e12)}
 # Seconds and launches of mnli-6enc at 128 tokens that are wanted, and what a review of the sources estimated.
 TARGETS = {32: 1.45e-3, 1: 0.8e-3}
 MOST_LAUNCHES, REVIEW = 175, 1.95e-3
+# Kernels that work in one step of several (steps_of_decay in lib/train/optimizer.cpp) and end at once in the others.
+STEPS_OF_WORK = {"chain_decay: decay_chains": 8}
 FLOPS_OF_MMA = 2 * 16 * 8 * 16  # m16n8k16
 COUNTS = ("count", "ordered", "block", "dynamic_shared", "read", "cached", "written", "by_blocks", "accesses", "narrow",
           "shared", "products", "blocks", "exchanges", "barriers")
@@ -280,7 +282,8 @@ def estimate(launch, mix, gpu):
         result.latency = -(-busiest // resident) * waits / gpu.clock
     ordered = launch["ordered"] / launch["count"]
     result.gap = ordered * gpu.gap + (1 - ordered) * gpu.early_gap
-    result.total = result.gap + max(result.bytes, result.tensor, result.issue, result.latency)
+    work = max(result.bytes, result.tensor, result.issue, result.latency)
+    result.total = result.gap + work / STEPS_OF_WORK.get(launch["kernel"], 1)
     return result
 
 

@@ -1,5 +1,6 @@
 // Decay of the norm of products of cores. One block per chain goes through its cores in order: the parts are small, and
-// all of them stay in the L2 cache. A low-rank pair of a long table takes its block longer than any tensor train.
+// all of them stay in the L2 cache. Chains of a model are fewer than multiprocessors, and one step in eight decays, so a
+// chain is not split. A low-rank pair of a long table takes its block longer than any tensor train.
 #include "kernels/chain_decay.h"
 #include "kernels/cuda/chains/chain.h"
 #include "kernels/cuda/common/batch.h"
@@ -12,7 +13,7 @@
 namespace comera::kernels::cuda {
 namespace {
 
-constexpr int threads = 256;
+constexpr int threads = 1024;  // the loads of as many warps as possible hide the latency of the L2 cache
 constexpr std::int64_t most_sizes = 64;  // of a block of a core
 
 struct Item {
@@ -87,6 +88,7 @@ __device__ void for_elements(const Block& b, const Body& body) {
 __device__ void from_left(const Block& b, const float* left, float* product) {
   for_elements(b, [&](int i, int at, std::int64_t e) {
     float sum = 0;
+#pragma unroll 4
     for (int a = 0; a < b.rows; ++a) sum = fmaf(left[i * b.rows + a], b.row(a)[at], sum);
     product[e] = sum;
   });
@@ -99,6 +101,7 @@ __device__ void from_right(const Block& b, const float* right, float* product) {
     const int column = at % b.columns;
     const float* x = b.row(i) + at - column;
     float sum = 0;
+#pragma unroll 4
     for (int j = 0; j < b.columns; ++j) sum = fmaf(x[j], right[j * b.columns + column], sum);
     product[e] = sum;
   });
@@ -130,6 +133,7 @@ __device__ void next_left(const Item& c, int k, double threshold) {
     for (int e = threadIdx.x; e < rank * rank; e += threads) {
       float sum = next[e];
       for (int i = 0; i < b.rows; ++i)
+#pragma unroll 4
         for (int s = 0; s < b.sizes; ++s)
           sum = fmaf(b.row(i)[s * rank + e / rank], c.product[(i * b.sizes + s) * rank + e % rank], sum);
       next[e] = sum;
@@ -149,6 +153,7 @@ __device__ void next_right(const Item& c, int k, double threshold) {
     for (int e = threadIdx.x; e < rank * rank; e += threads) {
       const float *x = c.product + static_cast<std::int64_t>(e / rank) * width, *y = b.row(e % rank);
       float sum = next[e];
+#pragma unroll 4
       for (int j = 0; j < width; ++j) sum = fmaf(x[j], y[j], sum);
       next[e] = sum;
     }
@@ -178,6 +183,7 @@ __device__ void shrink(const Item& c, int k, float factor) {
     for_elements(b, [&](int i, int at, std::int64_t) {
       float sum = 0;
       const int width = b.sizes * b.columns;
+#pragma unroll 4
       for (int a = 0; a < b.rows; ++a)
         sum = fmaf(c.left[k][i * b.rows + a], c.product[static_cast<std::int64_t>(a) * width + at], sum);
       b.row(i)[at] = fmaf(-factor, sum, b.row(i)[at]);

@@ -259,10 +259,23 @@ void let_update(const Context& context, const StepScalars* scalars) {
   real().memory.upload(context, const_cast<double*>(&scalars->finite), &finite, sizeof finite);
 }
 
+// A step that decays; others end at once (scripts/cuda_cost.py counts the share of the steps).
+template <class Args>
+Args with_work(const Args& args) {
+  return args;
+}
+template <>
+ChainDecay with_work(const ChainDecay& args) {
+  ChainDecay every = args;
+  every.every = 1;
+  return every;
+}
+
 template <class Args, Op<Args> Backend::*op>
-Status recorded(const Context& context, const Args& args) {
+Status recorded(const Context& context, const Args& given) {
   const Op<Args>& known = real().*op;
-  if constexpr (std::is_same_v<Args, Adamw>)
+  const Args args = with_work(given);
+  if constexpr (std::is_same_v<Args, Adamw> || std::is_same_v<Args, ChainDecay>)
     if (!recorder().has_ended()) let_update(context, args.scalars);
   const std::string earlier = context.earlier ? key_of(*context.earlier) : "";
   return recorder().call(known.name, shape_of(args), key_of(args) + earlier, in_every_layer<Args>,
@@ -309,7 +322,7 @@ void record(const OptionValues& values) {
   const Backend backend = recording_backend();
   const plan::Machine machine{&backend, DType::bf16, nullptr};
   engine::EngineOptions how;
-  how.update = train::optimizer({});
+  how.update = train::optimizer({.weight_norm_decay = 1});
   engine::Engine engine(machine, models::factory_of(spec, machine.dtype), how);
   emulator::set_watcher([](emulator::Moment moment) {
     moment == emulator::Moment::begin ? recorder().begin_launch() : recorder().end_launch();

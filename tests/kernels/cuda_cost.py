@@ -157,6 +157,8 @@ def check_recorded(build, folder):
     check(not unnamed, f"kernels without names: {unnamed}")
     fused = [launch for launch in recorded if "tt_forward_fused<Bf16" in launch["kernel"]]
     check(fused and all(launch["products"] > 0 for launch in fused), "no products of the fused forward")
+    decays = [launch for launch in recorded if launch["kernel"] in cuda_cost.STEPS_OF_WORK]
+    check(decays and all(launch["written"] > 0 for launch in decays), "no decay of the weights' norms")
     check(any(launch["op"] == "adamw" and launch["written"] > 0 for launch in recorded), "no update")
     # A norm writes its input and its output in bf16, and two numbers per token.
     norms = [launch for launch in recorded if launch["op"] == "norm_forward" and launch["count"] > 1]
