@@ -1,6 +1,6 @@
 // Decay of the norm of products of cores. One block per chain goes through its cores in order: the parts are small, and
-// all of them stay in the L2 cache. Chains of a model are fewer than multiprocessors, and one step in eight decays, so a
-// chain is not split. A low-rank pair of a long table takes its block longer than any tensor train.
+// all of them stay in the L2 cache. Chains of a model are fewer than multiprocessors, and one step in eight decays, so
+// a chain is not split. A low-rank pair of a long table takes its block longer than any tensor train.
 #include "kernels/chain_decay.h"
 #include "kernels/cuda/chains/chain.h"
 #include "kernels/cuda/common/batch.h"
@@ -13,7 +13,7 @@
 namespace comera::kernels::cuda {
 namespace {
 
-constexpr int threads = 1024;  // the loads of as many warps as possible hide the latency of the L2 cache
+constexpr int threads = 1024;            // the loads of as many warps as possible hide the latency of the L2 cache
 constexpr std::int64_t most_sizes = 64;  // of a block of a core
 
 struct Item {
