@@ -102,7 +102,7 @@ void Optimizer::fill_decaying(const layers::StepState* state) {
   const auto* scalars = reinterpret_cast<const UpdateScalars*>(state->update);
   auto call = decaying_.begin();
   for (const layers::ChainParameters& chain : weights_.model().chains()) {
-    if (!in_decaying_[static_cast<std::size_t>(chain.cores[0]->index)]) continue;
+    if (!norm_decays(chain)) continue;
     fill(chain, *call);
     for (std::size_t k = 0; k < chain.cores.size(); ++k) call->values[k] = chain.cores[k]->value.data;
     call->scalars = scalars->group(*chain.cores[0], false);
