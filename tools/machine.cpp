@@ -1,11 +1,14 @@
 #include "tools/machine.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "kernels/host/cpu_backend.h"
 #include "kernels/host/cuda_devices.h"
 #include "lib/core/error.h"
 #include "lib/core/process.h"
@@ -77,6 +80,14 @@ std::unique_ptr<kernels::ThreadPool> start_pool(int threads) try {
            error.code().message());
 }
 
+// The plainest first.
+std::vector<std::string> isa_choices() {
+  std::vector<std::string> choices(std::begin(kernels::cpu_isas), std::end(kernels::cpu_isas));
+  choices.emplace_back("auto");
+  std::reverse(choices.begin(), choices.end());
+  return choices;
+}
+
 }  // namespace
 
 std::vector<Option> machine_options() {
@@ -102,7 +113,7 @@ std::vector<Option> machine_options() {
        .default_text = "auto",
        .group = "Machine",
        .help = "instruction set of the CPU",
-       .choices = {"auto", "v3", "v4", "v4bf16", "v4amx"},
+       .choices = isa_choices(),
        .synonyms = {"instruction-set"}},
       {.name = "launches",
        .type = OptionType::choice,

@@ -29,7 +29,7 @@ struct OptimizerOptions {
   bool structured_rates = false;  // rates of cores by Parameter::structured_rate
   // Above 0: the norm of a weight in TT or low-rank form with AdamW decays (kernels/chain_decay.h), its cores do not.
   double weight_norm_decay = 0;
-  bool needs_norm_decay = false;  // an error if no chain decays so
+  bool needs_norm_decay = false;  // refuse a model in which no weight decays so
   // The rate and the corrections are those of a step; the decay is for parameters with weight decay.
   kernels::AdamwScalars adamw = {};
   // The methods of weights. Those with less state than AdamW are for dense linear weights, but for Adagrad and SGD:

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "kernels/host/cpu_backend.h"
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/core/half.h"
@@ -99,7 +100,7 @@ TEST_CASE("checkpoint: MiniLM's hidden states and sentence vectors equal those o
   for (const Known& k : known_hidden)
     CHECK(std::abs(truth.hidden[(k.sentence * length + k.token) * width + k.feature] - k.value) < 1e-11);
   for (const Known& k : known_mean) CHECK(std::abs(truth.embedding[k.sentence * width + k.feature] - k.value) < 1e-11);
-  for (const char* isa : {"v3", "v4", "v4bf16", "v4amx"}) {
+  for (const char* isa : kernels::cpu_isas) {
     const char* error = nullptr;
     const kernels::Backend* cpu = kernels::cpu_backend(isa, &error);
     if (!cpu) continue;

@@ -371,7 +371,7 @@ inline void check_recompute_bits(const comera::models::ModelSpec& spec) {
 // Calls body(name, backend) for every instruction set of this machine. Warns about the skipped ones.
 template <class Body>
 void for_every_instruction_set(Body&& body) {
-  for (const char* isa : {"v3", "v4", "v4bf16", "v4amx"}) {
+  for (const char* isa : comera::kernels::cpu_isas) {
     const char* error = nullptr;
     if (const comera::kernels::Backend* cpu = comera::kernels::cpu_backend(isa, &error))
       body(isa, *cpu);

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "kernels/host/cpu_backend.h"
 #include "lib/core/error.h"
 
 using namespace comera;
@@ -42,7 +43,7 @@ TEST_CASE("the CPU computes in bf16 with the instruction sets that have it") {
   CHECK_FALSE(plan::cpu_computes("bf16", "v4"));
   CHECK_FALSE(plan::cpu_computes("fp8", "v4bf16"));
   CHECK_FALSE(plan::cpu_computes("fp8", "v4amx"));
-  for (const char* isa : {"v3", "v4", "v4bf16", "v4amx"}) {
+  for (const char* isa : kernels::cpu_isas) {
     const char* error = nullptr;
     const kernels::Backend* cpu = kernels::cpu_backend(isa, &error);
     if (!cpu) {

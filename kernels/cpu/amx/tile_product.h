@@ -13,9 +13,9 @@ namespace comera::kernels::COMERA_CPU {
 constexpr std::int64_t side = 16;          // rows of a tile, and words or floats of a row
 constexpr std::int64_t block_steps = 16;   // tiles along the inner dimension at a time
 constexpr std::int64_t block_across = 16;  // tiles along the columns of the result at a time
-constexpr std::int64_t worth_tiles = 4;    // rows of the left factor
-// Columns from which rows of the left factor are copied, because their tiles are loaded again for every two tiles of
-// columns, and rows far apart share few sets of the L1 cache.
+constexpr std::int64_t worth_tiles = 4;    // with fewer rows of the left factor AVX512-BF16 is used
+// With so many columns, rows of the left factor are copied before they are used: every two tiles of columns load them
+// again, and rows far apart in memory evict each other from the L1 cache.
 constexpr std::int64_t worth_copy = 128;
 
 struct WordTile {

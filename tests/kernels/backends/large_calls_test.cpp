@@ -9,6 +9,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/backend.h"
+#include "kernels/host/cpu_backend.h"
 #include "kernels/host/thread_pool.h"
 #include "kernels/linear.h"
 #include "kernels/tt_linear.h"
@@ -34,7 +35,7 @@ bool same_bytes(const Floats& a, const Floats& b) {
 std::vector<const Backend*> machine() {
   std::vector<const Backend*> list;
   const char* error = nullptr;
-  for (const char* isa : {"v3", "v4", "v4bf16", "v4amx"})
+  for (const char* isa : cpu_isas)
     if (const Backend* backend = cpu_backend(isa, &error)) list.push_back(backend);
   return list;
 }

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/common/runtime.h"
 #include "kernels/cuda/emulator/threads.h"
+#include "kernels/host/cpu_backend.h"
 #include "kernels/host/thread_pool.h"
 #include "tests/kernels/harness/bounds.h"
 #include "tests/kernels/harness/element.h"
@@ -33,7 +34,7 @@ Column cuda_emulator() {
 
 std::vector<Column> find_columns() {
   std::vector<Column> found{{"reference f32", &reference_backend(), nullptr, {}}};
-  for (const char* isa : {"v3", "v4", "v4bf16", "v4amx"}) {
+  for (const char* isa : cpu_isas) {
     const char* error = nullptr;
     const Backend* backend = cpu_backend(isa, &error);
     if (backend) {

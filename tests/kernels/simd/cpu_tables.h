@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/host/cpu_backend.h"
 
 namespace comera::kernels::test {
 
 inline std::vector<const Backend*> cpu_tables() {
   std::vector<const Backend*> tables;
-  for (const char* isa : {"v3", "v4", "v4bf16", "v4amx"}) {
+  for (const char* isa : cpu_isas) {
     const char* error = nullptr;
     if (const Backend* table = cpu_backend(isa, &error)) tables.push_back(table);
   }
