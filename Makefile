@@ -4,7 +4,8 @@
 #   make             build/comera, with optimisation
 #   make quickstart  install what is missing, build, train on real text and compare the models
 #   make test        install what is missing, build, run every test
-#   make check       make test and the static checks over every file
+#   make check       make test with the tests that it skips where nothing changed (scripts/recent.py), and the static
+#                    checks over every file
 #   make cuda        build/comera and build/libcomera_cuda.so; fetches the CUDA toolkit from PyPI if there is no nvcc
 #   make package     a tarball of the program and, if it was built, the CUDA backend; runs from the folder where it is
 #                    unpacked; TESTS=1 adds the files of check-gpu. ARCHS=90a builds the backend for one GPU first
@@ -59,6 +60,7 @@ test:
 	cmake --build $(BUILD) -j $(JOBS)
 	cd $(BUILD) && ctest -j $(JOBS) --output-on-failure
 
+check: export COMERA_ALL := 1
 check: test
 	scripts/tidy.py --all $(BUILD)
 

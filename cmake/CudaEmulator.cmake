@@ -11,7 +11,7 @@ precompile(comera_cuda_emulator emulator)
 
 # The same under ThreadSanitizer, with every thread of a block as a thread of its own (emulator/races.h). Accesses that
 # only the emulator's thread order separates are races there. With the preset tsan, all of the build is instrumented.
-add_library(comera_cuda_races STATIC ${kernel_sources} ${emulator_sources})
+add_library(comera_cuda_races STATIC EXCLUDE_FROM_ALL ${kernel_sources} ${emulator_sources})
 target_include_directories(comera_cuda_races PUBLIC ${CMAKE_SOURCE_DIR})
 target_compile_options(comera_cuda_races PUBLIC -O1 -g1 -Wno-unknown-pragmas -fsanitize=thread)
 target_compile_definitions(comera_cuda_races PUBLIC COMERA_RACES=1)

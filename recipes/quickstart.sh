@@ -40,7 +40,7 @@ run() { # NAME options...
   finished "$folder/$name" || "$comera" pretrain "${model[@]}" --task classify --data "$folder/data/train.tsv" \
     --dev "$folder/data/dev.tsv" --text text --label label --tokenizer "$folder/tokenizer/vocab.txt" \
     --warmup 100 --schedule linear --weight-decay 0 --seed "$seed" \
-    --isa "${ISA:-auto}" --threads "$threads" --log-every 100 --eval-every $((steps / 3)) --save-every "$steps" "$@" \
+    --isa "${ISA:-auto}" --threads "$threads" --log-every 100 --eval-every $((steps > 100 ? steps / 3 : steps)) --save-every "$steps" "$@" \
     -o "$folder/$name" --resume
 }
 

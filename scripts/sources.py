@@ -1,6 +1,7 @@
 """The source files of the project, for the check scripts in this folder."""
 
 import pathlib
+import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("kernels", "lib", "models", "tools", "tests", "third_party")
@@ -13,6 +14,15 @@ def sources(suffixes=CODE, rooms=ROOMS):
     """Paths relative to the root, sorted."""
     found = (path for room in rooms for path in (ROOT / room).rglob("*"))
     return sorted(str(path.relative_to(ROOT)) for path in found if path.suffix in suffixes and path.is_file())
+
+
+def touched(commits):
+    """Paths that the working tree or the last commits changed, newest first, without those that are gone."""
+    tree = [*GIT, "diff", "--name-only", "--diff-filter=d", "HEAD"]
+    log = [*GIT, "log", f"-{commits}", "--format=", "--name-only", "--diff-filter=d"]
+    names = (subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+             for command in (tree, log))
+    return list(dict.fromkeys(name for listing in names for name in listing.splitlines()))
 
 
 def read(path):

@@ -16,18 +16,9 @@ import re
 import subprocess
 import sys
 
-from sources import GIT, ROOT, sources
+from sources import ROOT, sources, touched
 
 TIDY = "clang-tidy-19"
-
-
-def touched(commits):
-    """Paths that the working tree or the last commits changed, newest first."""
-    tree = [*GIT, "diff", "--name-only", "--diff-filter=d", "HEAD"]
-    log = [*GIT, "log", f"-{commits}", "--format=", "--name-only", "--diff-filter=d"]
-    names = (subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-             for command in (tree, log))
-    return list(dict.fromkeys(name for listing in names for name in listing.splitlines()))
 
 
 def one_command_per_file(build):

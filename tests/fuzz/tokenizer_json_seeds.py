@@ -82,7 +82,7 @@ def large_bpe(text):
 TOKENIZERS = [tokenizer(i) + b"\0" + TEXT for i in range(8)]
 EXPRESSIONS = [LLAMA3.encode() + b"\0" + TEXT, rb"(a+)+$" + b"\0" + b"a" * 40 + b"b",
                rb"[[:punct:]]|\w+(?=\d)|\S" + b"\0" + TEXT, rb" ?\p{L}+|(?<=x)\s" + b"\0" + TEXT]
-LARGE_TOKENIZERS = [large_bpe(b"a" * 2_000_000), large_bpe(b"ab " * 700_000),
+LARGE_TOKENIZERS = [large_bpe(b"a" * 500_000), large_bpe(b"ab " * 200_000),
                     json.dumps({"model": {"type": "WordLevel", "unk_token": "0",
                                           "vocab": {str(i): i for i in range(100_000)}}}).encode() + b"\0" + TEXT,
                     b"[" * 5_000_000]

@@ -9,12 +9,13 @@ foreach(rule format scripts)
   list(APPEND rules "house: ${rule}")
 endforeach()
 add_test(NAME "house: rules find what they forbid" COMMAND ${CMAKE_SOURCE_DIR}/tests/house/rules_test.py)
-set_tests_properties(${rules} "house: rules find what they forbid" PROPERTIES LABELS house)
+add_test(NAME "house: recent changes are found" COMMAND ${CMAKE_SOURCE_DIR}/tests/house/recent_test.py)
+set_tests_properties(${rules} "house: recent changes are found" "house: rules find what they forbid" PROPERTIES LABELS house)
 # clang-tidy takes minutes, the rest seconds: ctest -L house leaves it out.
 add_test(NAME "house: tidy, files of the last 20 commits"
-  COMMAND ${scripts}/tidy.py --recent 20 --most 24 ${CMAKE_BINARY_DIR})
+  COMMAND ${scripts}/tidy.py --recent 20 --most 16 ${CMAKE_BINARY_DIR})
 set_tests_properties("house: tidy, files of the last 20 commits" PROPERTIES
-  LABELS tidy TIMEOUT 1500 COST 1000 PROCESSORS 2)
+  LABELS tidy TIMEOUT 1500 COST 1000)
 # The program configures without packages that only tests need.
 add_test(NAME "house: the program configures without Catch2" COMMAND ${CMAKE_COMMAND} --fresh -S ${CMAKE_SOURCE_DIR}
   -B ${CMAKE_BINARY_DIR}/without_tests -G Ninja

@@ -141,6 +141,12 @@ def check_waits():
 
 
 def check_recorded(build, folder):
+    wanted = subprocess.run([SCRIPT.parent / "recent.py", "kernels/cuda", "scripts/cuda_cost.py", "scripts/cuda_sass.py",
+                             "tests/bench/record_step.cpp", "tests/kernels/cuda_cost.py"]).returncode
+    if wanted:
+        check(wanted == 77, "scripts/recent.py failed")
+        return
+    subprocess.run(["cmake", "--build", build, "--target", "record_step"], stdout=subprocess.DEVNULL)
     if not (build / "record_step").exists():
         print("SKIPPED: a recorded step: this build has no record_step (tests/bench/tests.cmake)")
         return

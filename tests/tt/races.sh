@@ -3,6 +3,8 @@
 #
 #   tests/tt/races.sh BUILD
 set -euo pipefail
+"$(dirname "$0")/../../scripts/recent.py" lib/tt kernels/host tests/tt
+cmake --build "$1" --target test_tt_races > "$1/tt_races.log" 2>&1 || { tail -n 60 "$1/tt_races.log" && exit 1; }
 test=$1/test_tt_races
 export TSAN_OPTIONS="halt_on_error=1 exitcode=66 ${TSAN_OPTIONS:-}"
 # ThreadSanitizer exits before the first line if the system randomises addresses over more bits than it supports.

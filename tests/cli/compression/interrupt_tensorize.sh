@@ -5,7 +5,7 @@
 # shellcheck source=../interrupted.sh
 . "$tests/cli/interrupted.sh" || exit 1
 
-python3 "$tests/../scripts/make_checkpoint.py" bert --architecture bert --layers 3 --hidden 192 --intermediate 768 \
+python3 "$tests/../scripts/make_checkpoint.py" bert --architecture bert --layers 3 --hidden 128 --intermediate 512 \
   --vocabulary 400 --heads 4 --shards 1 --type F32
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a e i o u s t n r d l h c m the of and cat mat dog \
   >bert/vocab.txt
@@ -13,7 +13,7 @@ for letter in b f g j k p q v w x y z; do printf '%s\n##%s\n' "$letter" "$letter
 seq 20000 | awk '{ print "the cat of dog " $1 " sat of the mat and the dog of cat " $1 * 7 % 1300 }' >text.txt
 
 going_on='stopping; what is done is kept, and the same command goes on there; again to quit now'
-options=(bert --ratio "1.7,2.5" --calibrate text.txt --calibrate-tokens 24000 --threads 2)
+options=(bert --ratio "1.7,2.5" --calibrate text.txt --calibrate-tokens 12000 --threads 2)
 run "$COMERA" tensorize "${options[@]}" -o whole
 expect_exit 0
 kept=./small.partial

@@ -56,8 +56,8 @@ for row in json.load(open("all.json"))["fit"]["choices"]:
         seen.add(key)
 assert len(seen) >= 6, seen
 PY
-# Each figure costs a measurement of all policies, so only some lines are tried: the first, the last and some between.
-thinned() { awk '{ line[NR] = $0 } END { for (i = 1; i < NR; i += NR / 4) print line[int(i)]; print line[NR] }' figures; }
+# Each figure costs a measurement of all policies, so only some lines are tried: the first, the last and one between.
+thinned() { awk '{ line[NR] = $0 } END { for (i = 1; i < NR; i += NR / 2) print line[int(i)]; print line[NR] }' figures; }
 while read -r figure activations optimizer batch accumulate; do
   run "$COMERA" pretrain "${small[@]}" --form dense --batch 8 --dry-run --fit "$figure" --json
   expect_exit 0

@@ -18,16 +18,16 @@ LARGEST, SITTINGS, SHORTEST_MS = 3, 5, 0.2
 
 
 MODELS = {
-    "tt": "mnli-6enc --layers 1 --form tt --rank 30 --batch 32 --seq 128",
-    "dense": "mnli-6enc --layers 1 --form dense --batch 32 --seq 128",
-    "int8": "mnli-6enc --layers 1 --form tt --rank 30 --batch 32 --seq 128 --activations cheap,int8",
+    "tt": "mnli-6enc --layers 1 --form tt --rank 30 --batch 24 --seq 128",
+    "dense": "mnli-6enc --layers 1 --form dense --batch 24 --seq 128",
+    "int8": "mnli-6enc --layers 1 --form tt --rank 30 --batch 8 --seq 128 --activations cheap,int8",
     "decoder": "llama-6m --layers 1 --form tt --rank 32 --task clm --batch 8 --seq 256 --activations cheap",
     "galore": "llama-6m --layers 1 --form dense --task clm --batch 2 --seq 256 --optimizer galore8bit --galore-rank 64",
 }
 
 
 def ops(isa, model):
-    command = [sys.argv[1], "bench", "--model", *MODELS[model].split(), "--isa", isa, "--threads", "1", "--warmup", "1", "--repetitions", "3", "--json", "--quiet"]
+    command = [sys.argv[1], "bench", "--model", *MODELS[model].split(), "--isa", isa, "--threads", "2", "--warmup", "1", "--repetitions", "2", "--json", "--quiet"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["rows"]
     return {row["work"]: row["median_ms"] for row in rows}
 

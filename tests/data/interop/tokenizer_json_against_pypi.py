@@ -26,10 +26,19 @@ GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
          r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
-def gpt2(data, split=None):
+SHORT = 4000  # merges of the vocabulary on which single components are compared
+
+
+def gpt2(data, split=None, merges=None):
+    """The tokenizer of gpt2, of its first `merges` merges if that is given."""
     vocab = json.load(open(os.path.join(data, "tokenizers/gpt2-vocab.json"), encoding="utf-8"))
-    merges = open(os.path.join(data, "tokenizers/gpt2-merges.txt"), encoding="utf-8").read().split("\n")[1:]
-    tokenizer = Tokenizer(models.BPE(vocab, [tuple(line.split()) for line in merges if line]))
+    text = open(os.path.join(data, "tokenizers/gpt2-merges.txt"), encoding="utf-8").read()
+    lines = [line for line in text.split("\n") if line and not line.startswith("#version")][:merges]
+    if merges is not None:
+        made = {"".join(line.split()) for line in lines}
+        kept = [piece for piece in sorted(vocab, key=vocab.get) if len(piece) == 1 or piece in made]
+        vocab = {piece: number for number, piece in enumerate(kept)}
+    tokenizer = Tokenizer(models.BPE(vocab, [tuple(line.split()) for line in lines]))
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=split is None)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*(split or []), byte_level])
     tokenizer.decoder = decoders.ByteLevel()
@@ -121,13 +130,13 @@ def trained(lines, model, trainer, pre, decoder=None):
 
 
 def with_normalizer(data, normalizer):
-    tokenizer = gpt2(data)
+    tokenizer = gpt2(data, merges=SHORT)
     tokenizer.normalizer = normalizer
     return tokenizer
 
 
 def with_added(data):
-    tokenizer = gpt2(data)
+    tokenizer = gpt2(data, merges=SHORT)
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.add_tokens([AddedToken("alone", single_word=True), AddedToken("The", normalized=True),
                           AddedToken("and", lstrip=True, normalized=False),
@@ -164,14 +173,14 @@ def components(data, lines):
     for behaviour in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"):
         for invert in (False, True):
             split = pre_tokenizers.Split(Regex(r"\d|[aeiou]"), behaviour, invert)
-            yield f"split {behaviour} {invert}", gpt2(data, [split])
-        yield f"punctuation {behaviour}", gpt2(data, [pre_tokenizers.Punctuation(behaviour)])
+            yield f"split {behaviour} {invert}", gpt2(data, [split], SHORT)
+        yield f"punctuation {behaviour}", gpt2(data, [pre_tokenizers.Punctuation(behaviour)], SHORT)
     for pre in (pre_tokenizers.Whitespace(), pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(False),
                 pre_tokenizers.CharDelimiterSplit("e"), pre_tokenizers.Split(" ", "merged_with_next"),
                 pre_tokenizers.BertPreTokenizer(), pre_tokenizers.FixedLength(3),
                 pre_tokenizers.Metaspace(prepend_scheme="first"), pre_tokenizers.Metaspace(prepend_scheme="never"),
                 pre_tokenizers.Metaspace(split=False)):
-        yield f"pre-tokenizer {pre}"[:60], gpt2(data, [pre])
+        yield f"pre-tokenizer {pre}"[:60], gpt2(data, [pre], SHORT)
     yield "added tokens", with_added(data)
     yield "word level", trained(lines, models.WordLevel(unk_token="[UNK]"),
                                 trainers.WordLevelTrainer(vocab_size=4000, special_tokens=["[UNK]"]),
@@ -254,10 +263,12 @@ def random_lines(count):
 
 def main():
     program, data, quick = sys.argv[1], sys.argv[2], "--quick" in sys.argv
-    samples = [("random code points", random_lines(2000 if quick else 100000))]
+    samples = [("random code points", random_lines(1000 if quick else 100000))]
     for name, lines in texts(data, quick):
-        samples.append((name, lines[::4] if quick else lines))
+        samples.append((name, lines[::16] if quick else lines))
     learn_from = samples[-1][1][:20000]
+    if quick:  # each sample costs the start of a tokenizer on both sides
+        samples = [("a sample", [line for _, lines in samples for line in lines])]
     good = True
     with tempfile.TemporaryDirectory() as folder:
         for name, tokenizer in [*real(data), *components(data, learn_from)]:
