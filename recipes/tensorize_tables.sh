@@ -175,6 +175,20 @@ heal() { # model cut
 # The first number of a key in a JSON file.
 number() { sed -n "s/^ *\"$2\": \([-0-9.e]*\),*$/\1/p" "$1" | head -n 1; }
 
+# Ends the recipe if a baseline left more than .5 % of the bytes of the linear layers unused.
+spends_its_bytes() { # model cut method bytes
+  "$comera" inspect "$(dense_of "$1")" --format csv | awk -F, -v cut="$2" -v bytes="$4" -v what="$1 $3 at 1/$2" '
+    $2 == "linear" && $1 !~ /pooler/ { linear += $9 }
+    NR > 1 { all += $9 }
+    END {
+      share = (bytes - (all - linear)) / (linear / cut)
+      if (share < .995) {
+        printf "%s has %.2f %% of the bytes of its linear layers; a baseline has at least 99.5 %%\n", what, 100 * share
+        exit 1
+      }
+    }' >&2
+}
+
 # Writes one line of results of a folder: model, cut, method, bytes, quality, its error, mean output error.
 measure() { # model cut method folder
   local cells=$folder/$1/cells out quality error=0 mean=- bytes
@@ -200,6 +214,9 @@ measure() { # model cut method folder
       ;;
   esac
   bytes=$(cat "$4/bytes" 2> /dev/null || stat -c %s "$4/model.safetensors")
+  case $3 in
+    ttsvd | svd | white) "$smoke" || spends_its_bytes "$1" "$2" "$3" "$bytes" ;; # small layers have coarse ranks
+  esac
   printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$bytes" "$quality" "$error" "$mean" > "$out.tsv"
 }
 

@@ -1,11 +1,13 @@
 #!/bin/bash
 # Compares rendered chat templates with Jinja as the package `transformers` of PyPI sets it up, in a virtual environment
 # under the build folder; COMERA_TRANSFORMERS_PYTHON names an interpreter that has it.
-# usage: templates_against_pypi.sh PROGRAM BUILD [FILE.jinja ...]      exit 77: skipped, without network
+# usage: templates_against_pypi.sh PROGRAM BUILD [FILE.jinja ...]      exit 77: skipped, without
+# network, or where nothing changed and no FILE is named
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 program=$1 environment=$2/venv-templates
 shift 2
+[ $# -gt 0 ] || "$here/../../../scripts/recent.py" lib/data tests/data/interop
 python=${COMERA_TRANSFORMERS_PYTHON:-}
 skip() { echo "SKIPPED: $1" >&2 && exit 77; }
 if [ -z "$python" ]; then
