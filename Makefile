@@ -3,7 +3,7 @@
 #
 #   make             build/comera, with optimisation
 #   make quickstart  install what is missing, build, train on real text and compare the models
-#   make test        install what is missing, build, run every test
+#   make test        install what is missing, build, run the tests
 #   make check       make test with the tests that it skips where nothing changed (scripts/recent.py), and the static
 #                    checks over every file
 #   make cuda        build/comera and build/libcomera_cuda.so; fetches the CUDA toolkit from PyPI if there is no nvcc

@@ -99,13 +99,18 @@ dense_of() {
 }
 kept_dense() { [ "$1" = minilm ] && echo '*embeddings*,*pooler*' || echo '*embed*'; }
 
+# Bytes of the dense model's linear layers, and of all its weights.
+dense_bytes() { # model
+  "$comera" inspect "$(dense_of "$1")" --format csv | awk -F, '
+    $2 == "linear" && $1 !~ /pooler/ { linear += $9 }
+    NR > 1 { all += $9 }
+    END { print linear, all }'
+}
+
 # The ratio of the whole file if the linear layers are cut to 1/CUT. It is the value for --ratio, which makes all sizes
 # from one factorisation with the bytes that --budget would have.
 ratio_of() { # model cut
-  "$comera" inspect "$(dense_of "$1")" --format csv | awk -F, -v cut="$2" '
-    $2 == "linear" && $1 !~ /pooler/ { linear += $9 }
-    NR > 1 { all += $9 }
-    END { printf "%.6g", all / (all - linear * (1 - 1 / cut)) + 5e-6 }'
+  dense_bytes "$1" | awk -v cut="$2" '{ printf "%.6g", $2 / ($2 - $1 * (1 - 1 / cut)) + 5e-6 }'
 }
 
 options_of() { # method
@@ -177,16 +182,13 @@ number() { sed -n "s/^ *\"$2\": \([-0-9.e]*\),*$/\1/p" "$1" | head -n 1; }
 
 # Ends the recipe if a baseline left more than .5 % of the bytes of the linear layers unused.
 spends_its_bytes() { # model cut method bytes
-  "$comera" inspect "$(dense_of "$1")" --format csv | awk -F, -v cut="$2" -v bytes="$4" -v what="$1 $3 at 1/$2" '
-    $2 == "linear" && $1 !~ /pooler/ { linear += $9 }
-    NR > 1 { all += $9 }
-    END {
-      share = (bytes - (all - linear)) / (linear / cut)
-      if (share < .995) {
-        printf "%s has %.2f %% of the bytes of its linear layers; a baseline has at least 99.5 %%\n", what, 100 * share
-        exit 1
-      }
-    }' >&2
+  dense_bytes "$1" | awk -v cut="$2" -v bytes="$4" -v what="$1 $3 at 1/$2" '{
+    share = (bytes - ($2 - $1)) / ($1 / cut)
+    if (share < .995) {
+      printf "%s spends %.2f %% of the bytes for its linear layers; want at least 99.5 %%\n", what, 100 * share
+      exit 1
+    }
+  }' >&2
 }
 
 # Writes one line of results of a folder: model, cut, method, bytes, quality, its error, mean output error.

@@ -17,11 +17,12 @@ def sources(suffixes=CODE, rooms=ROOMS):
 
 
 def touched(commits):
-    """Paths that the working tree or the last commits changed, newest first, without those that are gone."""
-    tree = [*GIT, "diff", "--name-only", "--diff-filter=d", "HEAD"]
-    log = [*GIT, "log", f"-{commits}", "--format=", "--name-only", "--diff-filter=d"]
+    """Paths that the working tree or the last commits changed, made or removed, newest first."""
+    new = [*GIT, "ls-files", "--others", "--exclude-standard"]
+    tree = [*GIT, "diff", "--name-only", "HEAD"]
+    log = [*GIT, "log", f"-{commits}", "--format=", "--name-only"]
     names = (subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-             for command in (tree, log))
+             for command in (new, tree, log))
     return list(dict.fromkeys(name for listing in names for name in listing.splitlines()))
 
 

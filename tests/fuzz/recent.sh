@@ -4,5 +4,5 @@
 #   tests/fuzz/recent.sh BUILD_FOLDER
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-scripts/recent.py lib/core lib/io lib/data lib/quant lib/compress/plan lib/export/rewrite models tests/fuzz cmake/Fuzz.cmake
+scripts/recent.py lib models third_party tests/fuzz cmake/Fuzz.cmake
 tests/fuzz/run.sh "$1" 1

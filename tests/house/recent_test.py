@@ -26,7 +26,7 @@ def main():
             if done.returncode != code or (code == 77) != done.stdout.startswith("SKIPPED: "):
                 failures.append(f"{what}: status {done.returncode}, not {code}\n{done.stdout}{done.stderr}")
 
-        for room in ("old", "older", "new"):
+        for room in ("old", "older", "ne", "new"):
             (tree / room).mkdir()
             (tree / room / "file.cpp").write_text("")
         expect(0, "without a history", "old")
@@ -38,12 +38,17 @@ def main():
             if number == 10:
                 expect(0, "a short history", "old")
         expect(77, "an old path", "old", "older")
-        expect(77, "a name that begins like a changed one", "old/file.cpp")
+        expect(77, "a folder whose name begins that of a changed one", "ne")
+        expect(0, "a changed file", "new/file.cpp")
         expect(0, "a changed path", "old", "new")
         expect(0, "all tests are wanted", "old", COMERA_ALL="1")
         expect(1, "an unknown path", "none")
         (tree / "older" / "file.cpp").write_text("changed\n")
         expect(0, "a change that is not committed", "older")
+        (tree / "ne" / "more.cpp").write_text("")
+        expect(0, "a file that git does not know", "ne")
+        (tree / "old" / "file.cpp").unlink()
+        expect(0, "a file that is removed", "old")
     print("\n".join(failures) or "every answer is right")
     return 1 if failures else 0
 

@@ -37,10 +37,11 @@ BREACHES = [
 
 def copy_of_tree(target):
     for folder in FOLDERS:
-        scripts = ["*.sh"] if folder in ("tests", "recipes") else []
+        left_out = ["__pycache__", ".venv"]
+        if folder in ("tests", "recipes"):  # shellcheck takes half a minute for all scripts; the planted one is enough
+            left_out.append("*.sh")
         if (ROOT / folder).is_dir():
-            # Shell scripts are left out: shellcheck takes half a minute for all, and the planted one is enough.
-            shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__", ".venv", *scripts))
+            shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns(*left_out))
     shutil.copy(ROOT / ".clang-format", target)
     subprocess.run(["git", "init", "-q"], cwd=target, check=True)
 

@@ -7,7 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$(realpath "$1")
-scripts/recent.py kernels/cuda third_party/cuda.sh scripts/cuda_registers.py scripts/cuda_waits.py tests/kernels/cuda_build.sh
+scripts/recent.py kernels third_party/cuda.sh scripts/cuda_registers.py scripts/cuda_waits.py \
+  tests/kernels/cuda_build.sh
 
 third_party/cuda.sh "$build/third_party/cuda" || {
   echo "SKIPPED: no CUDA toolkit here, and PyPI cannot be reached" && exit 77

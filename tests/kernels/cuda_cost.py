@@ -141,7 +141,7 @@ def check_waits():
 
 
 def check_recorded(build, folder):
-    wanted = subprocess.run([SCRIPT.parent / "recent.py", "kernels/cuda", "scripts/cuda_cost.py", "scripts/cuda_sass.py",
+    wanted = subprocess.run([SCRIPT.parent / "recent.py", "kernels", "scripts/cuda_cost.py", "scripts/cuda_sass.py",
                              "tests/bench/record_step.cpp", "tests/kernels/cuda_cost.py"]).returncode
     if wanted:
         check(wanted == 77, "scripts/recent.py failed")

@@ -4,7 +4,7 @@
 #
 #   tests/kernels/races.sh BUILD
 set -euo pipefail
-"$(dirname "$0")/../../scripts/recent.py" kernels/cuda tests/kernels cmake/CudaEmulator.cmake
+"$(dirname "$0")/../../scripts/recent.py" kernels tests/kernels cmake/CudaEmulator.cmake
 cmake --build "$1" --target test_kernels_races > "$1/races.log" 2>&1 || { tail -n 60 "$1/races.log" && exit 1; }
 test=$1/test_kernels_races
 export COMERA_COLUMN='cuda emulator' TSAN_OPTIONS="halt_on_error=1 exitcode=66 ${TSAN_OPTIONS:-}"

@@ -14,8 +14,8 @@ foreach(isa v3 v4)
   target_sources(test_kernels PRIVATE $<TARGET_OBJECTS:test_simd_${isa}>)
 endforeach()
 
-# Built by tests/kernels/races.sh. Runs the cases of every op, and the tests with their own kernels, on an emulator that reports its threads to
-# ThreadSanitizer.
+# Built by tests/kernels/races.sh. Runs the cases of every op, and the tests with their own kernels, on an emulator that
+# reports its threads to ThreadSanitizer.
 set(with_kernels attention_tensor_test backends/cuda_emulator_test tt_fused_test)
 list(TRANSFORM with_kernels REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/tests/kernels/\\1.cpp")
 add_executable(test_kernels_races EXCLUDE_FROM_ALL ${with_kernels}

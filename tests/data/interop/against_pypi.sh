@@ -4,7 +4,8 @@
 # usage: against_pypi.sh SCRIPT PROGRAM BUILD [--quick]      exit 77: skipped, without COMERA_DATA or
 # network, or where nothing changed
 set -euo pipefail
-"$(dirname "$0")/../../../scripts/recent.py" lib/data tests/data/interop third_party/sentencepiece.sh
+"$(dirname "$0")/../../../scripts/recent.py" lib/core lib/io lib/data tests/data/interop \
+  third_party/sentencepiece.sh
 script=$1 program=$2
 environment=$3/venv-tokenizers
 packages="tokenizers==0.23.3 sentencepiece==0.2.3"

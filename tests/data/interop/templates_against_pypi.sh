@@ -7,7 +7,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 program=$1 environment=$2/venv-templates
 shift 2
-[ $# -gt 0 ] || "$here/../../../scripts/recent.py" lib/data tests/data/interop
+[ $# -gt 0 ] || "$here/../../../scripts/recent.py" lib/core lib/io lib/data tests/data/interop
 python=${COMERA_TRANSFORMERS_PYTHON:-}
 skip() { echo "SKIPPED: $1" >&2 && exit 77; }
 if [ -z "$python" ]; then
