@@ -175,11 +175,44 @@ first() {
   done
 }
 
+# A test case alone, under a tool of compute-sanitizer if `tool` names one. What a passed one printed comes first, what
+# a failed one printed waits in a file.
+one_case() { # PROGRAM CASE
+  local status=0 log
+  log=$(mktemp -p "$work" case.XXXXXX)
+  echo "== $2" > "$log"
+  timeout --foreground -k 5 200 ${tool:+"$sanitizer" --tool "$tool" --error-exitcode 9} "$bin/$1" "${2//,/\\,}" \
+    >> "$log" 2>&1 || status=$?
+  if [ $status = 0 ]; then
+    flock "$work" cat "$log"
+    rm "$log"
+    return
+  fi
+  echo "status $status" >> "$log"
+  [ ! -x "$sanitizer" ] || [ -n "${tool:-}" ] ||
+    COMERA_LAUNCHES=ordered timeout --foreground -k 5 60 "$sanitizer" --tool memcheck --print-limit 3 "$bin/$1" \
+      "${2//,/\\,}" 2>&1 | grep '^=' | head -n 40 >> "$log"
+  mv "$log" "$log.failed"
+  return 1
+}
+
+# Every test case in a process of its own, because nothing works in a process after a fault of the GPU; some processes
+# side by side. A case that failed runs once more under compute-sanitizer, which names the kernel and the line.
+each_case() { # PROGRAM FILTER
+  local status=0 cases file
+  cases=$("$bin/$1" "$2" --list-test-names-only | grep .)
+  [ -n "$cases" ] || { echo "$1 has no test case $2" && return 1; }
+  xargs -d '\n' -n 1 -P "$side_by_side" bash -c 'one_case "$@"' bash "$1" <<< "$cases" || status=1
+  for file in "$work"/case.*.failed; do
+    [ ! -e "$file" ] || { cat "$file" && rm "$file"; }
+  done
+  return $status
+}
+
 # Only the tests that need a GPU: the others run in every build.
 correct() {
-  check kernels 240 env COMERA_COLUMN='cuda gpu' "$bin/test_kernels" '*backend*,*same bytes*'
-  check models 180 "$bin/test_models" \
-    'a step on a device*,bf16 streams*,TF32 products*,fp8 products*'
+  COMERA_COLUMN='cuda gpu' check kernels 240 each_case test_kernels '*backend*,*same bytes*'
+  check models 180 each_case test_models 'a step on a device*,bf16 streams*,TF32 products*,fp8 products*'
   check refused-for-memory 60 refused_for_memory
   check pinned-loss 120 same_losses fp32 1e-5 1e-2
   check pinned-loss-tf32 60 same_losses tf32 2e-2 2e-2
@@ -233,7 +266,7 @@ profile() {
   if command -v nsys > /dev/null; then
     profiler=(nsys profile --stats=true --force-overwrite true --trace cuda -o "$work/nsys")
   elif command -v ncu > /dev/null; then
-    profiler=(ncu --set basic --launch-count 400)
+    profiler=(ncu --clock-control none --set basic --launch-count 400)
   else
     echo "no nsys and no ncu: the steps run without a profiler"
   fi
@@ -247,20 +280,17 @@ profile() {
 # initcheck reads whole models: the tests of single kernels write every byte before a call. Each kernel ends before the
 # next one begins, so that a tool that watches one launch at a time sees all of it.
 sanitize() {
-  local tool sanitizer
-  export COMERA_LAUNCHES=ordered
-  sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")
+  local tool
+  export COMERA_LAUNCHES=ordered tool
   if [ ! -x "$sanitizer" ]; then
     echo "there is no compute-sanitizer" > "$work/why"
     report add "$lines" "$run" "$part" compute-sanitizer none 0 0 ours "$work/why"
     return
   fi
   for tool in memcheck racecheck; do
-    check "$tool" 180 env COMERA_COLUMN='cuda gpu' "$sanitizer" --tool "$tool" --error-exitcode 9 \
-      "$bin/test_kernels" 'tt_linear*backend*,attention*backend*'
+    COMERA_COLUMN='cuda gpu' check "$tool" 240 each_case test_kernels 'tt_linear*backend*,attention*backend*'
   done
-  check initcheck 180 "$sanitizer" --tool initcheck --error-exitcode 9 "$bin/test_models" \
-    'a step on a device: encoders*'
+  tool=initcheck check initcheck 180 each_case test_models 'a step on a device: encoders*'
 }
 
 commit=$(cat "$here/commit" 2> /dev/null || git -C "$here" rev-parse HEAD 2> /dev/null || echo unknown)
@@ -272,7 +302,11 @@ report facts "$lines" "$run" "commit=$commit" "parts=$parts" \
   "PyTorch=${torch:-not found, not measured}"
 make_data
 device=cuda warmup=5 repetitions=20
-export COMERA_REQUIRE_GPU=1 bin work
+sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")
+side_by_side=$(nproc)
+[ "$side_by_side" -le 12 ] || side_by_side=12
+export COMERA_REQUIRE_GPU=1 bin work sanitizer side_by_side
+export -f one_case each_case
 export -f pinned_command pinned_run same_losses same_bytes_after_resume same_bytes_when_ordered refused_for_memory
 declare -A limits=([first]=120 [correct]=480 [steps]=300 [layers]=240 [epoch]=150 [profile]=120 [sanitize]=480)
 for one in ${parts//,/ }; do

@@ -25,9 +25,15 @@ exec "$COMERA" "\${words[@]}"
 STUB
 cat > "$folder/test_kernels" << 'STUB'
 #!/bin/sh
+case " $* " in *" --list-test-names-only "*) echo 'a kernel, every backend' && exit ;; esac
+[ "$1" = 'a kernel\, every backend' ] || exit 5
 printf 'bound 0.125 norm_forward cuda gpu: K=3 M=4\nbound 0.875 rotary cuda gpu: T=5\n'
 STUB
-printf '#!/bin/sh\necho "a model differs"; exit 3\n' > "$folder/test_models"
+cat > "$folder/test_models" << 'STUB'
+#!/bin/sh
+case " $* " in *" --list-test-names-only "*) printf 'a model\nanother model\n' && exit ;; esac
+[ "$1" != 'a model' ] || { echo "a model differs" && exit 3; }
+STUB
 # A python3 without a usable PyTorch, on every machine.
 mkdir "$folder/programs"
 printf '#!/bin/sh\ncase $1 in -c) exit 1 ;; esac\nexec %s "$@"\n' "$(command -v python3)" > "$folder/programs/python3"
@@ -69,7 +75,7 @@ for name in devices nvidia-smi 'doctor bf16' 'three steps bf16' kernels refused-
   pinned-loss-bf16 resume resume-bf16 ordered-launches 'call by call 1 x 128 tt bf16' memcheck racecheck initcheck; do
   wants "^- $name: passed"
 done
-wants '^- models: FAILED \(status 3\)'
+wants '^- models: FAILED \(status 1\)'
 wants '^a model differs$'
 wants '^- PyTorch: not found, not measured'
 wants '^- epoch mnli-6enc 128 x 128 tt bf16: FAILED'
