@@ -15,7 +15,7 @@
 namespace comera::kernels::cuda {
 
 constexpr int chain_inner = 32;  // inner indices of a tile at a time
-constexpr unsigned chain_threads = 256;
+constexpr unsigned chain_threads = 256, core_threads = 512;
 
 COMERA_DEVICE float masked(float value, double threshold) {
   return static_cast<double>(value) > threshold ? value : 0.0f;
@@ -35,13 +35,37 @@ struct Operand {
   std::int16_t slices = 1;
   bool placed = false;
 
-  // Without the diagonal.
-  COMERA_DEVICE float stored(int at, const Place& place) const {
-    if (placed) return data[place.index(place.split(at))];
-    float sum = data[at];
-#pragma unroll 4
-    for (int s = 1; s < slices; ++s) sum += data[static_cast<std::int64_t>(s) * stride + at];
-    return sum;
+  // The elements at some places, without the diagonal. All reads of a slice are issued before the first is used.
+  template <int count>
+  COMERA_DEVICE void read(const int (&at)[count], const Place& place, float (&value)[count]) const {
+    if (placed) {
+      constexpr int some = count < 8 ? count : 8;
+#pragma unroll
+      for (int first = 0; first < count; first += some) {
+        std::int64_t index[some];
+#pragma unroll
+        for (int j = 0; j < some; ++j) index[j] = place.index(place.split(at[first + j]));
+#pragma unroll
+        for (int j = 0; j < some; ++j) value[first + j] = data[index[j]];
+      }
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < count; ++j) value[j] = data[at[j]];
+    constexpr int together = count < 16 ? 16 / count : 1;  // slices
+    for (int s = 1; s < slices; s += together) {
+      float more[together][count];
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        const float* const slice = data + static_cast<std::int64_t>(min(s + i, slices - 1)) * stride;
+#pragma unroll
+        for (int j = 0; j < count; ++j) more[i][j] = slice[at[j]];
+      }
+#pragma unroll
+      for (int i = 0; i < together; ++i)
+#pragma unroll
+        for (int j = 0; j < count; ++j) value[j] += s + i < slices ? more[i][j] : 0.0f;
+    }
   }
   COMERA_DEVICE float factor(int column, double threshold) const {
     return diagonal ? masked(diagonal[period.remainder(column)], threshold) : 1.0f;
@@ -74,43 +98,48 @@ struct SmallProduct {
   unsigned blocks = 0, first_block = 0;
 };
 
-// Loads inner indices [k0, k0 + 32) of `width` rows or columns of a product as to[inner][width + 4], with zeros
-// outside. by_inner: the stored matrix is [inner, across], else [across, inner]. A thread stays in one stored column.
-// A warp reads whole sectors of 32 bytes and writes without bank conflicts. stored(at): an element of the matrix.
-template <int width, int unrolled, class Place, class Stored>
-__device__ void load_elements(const Operand<Place>& from, bool by_inner, int first, int end, int k0, int last,
-                              double threshold, float* to, const Stored& stored) {
-  constexpr int pitch = width + 4, threads = static_cast<int>(chain_threads), warps = threads / warp_size;
-  const int t = static_cast<int>(threadIdx.x), lane = t % warp_size, warp = t / warp_size;
-  if (by_inner) {
-    const int x = t % width, column = first + x;
-    const float factor = column < end ? from.factor(column, threshold) : 0.0f;
-#pragma unroll(unrolled)
-    for (int l = t / width; l < chain_inner; l += threads / width) {
-      const bool inside = column < end && k0 + l < last;
-      to[l * pitch + x] = inside ? factor * stored((k0 + l) * from.columns + column) : 0.0f;
-    }
-  } else {
-    const int l = lane % 8 + warp % 4 * 8, column = k0 + l;
-    const float factor = column < last ? from.factor(column, threshold) : 0.0f;
-#pragma unroll(unrolled)
-    for (int x = lane / 8 + warp / 4 * 4; x < width; x += warps) {
-      const bool inside = column < last && first + x < end;
-      to[l * pitch + x] = inside ? factor * stored((first + x) * from.columns + column) : 0.0f;
-    }
+// A thread's elements of inner indices [k0, k0 + 32) of `width` rows or columns of a product. They are read into
+// registers, so that the reads of the next inner indices are under way while this one's products are computed, and then
+// stored as to[inner][width + 4], with zeros outside. by_inner: the stored matrix is [inner, across], else [across,
+// inner]. A thread stays in one stored column. A warp reads whole sectors of 32 bytes and writes without bank
+// conflicts.
+template <int width>
+class TilePart {
+ public:
+  // is_plain: the caller knows that the matrix is.
+  template <bool is_plain, class Place>
+  __device__ void read(const Operand<Place>& from, bool by_inner, int first, int end, int k0, int last,
+                       const Place& place, double threshold) {
+    const int t = static_cast<int>(threadIdx.x), lane = t % warp_size, warp = t / warp_size;
+    const int inner = k0 + (by_inner ? t / width : lane % 8 + warp % 4 * 8),
+              across = first + (by_inner ? t % width : lane / 8 + warp / 4 * 4);
+    const int column = by_inner ? across : inner, row = by_inner ? inner : across, step = by_inner ? deep : wide;
+    const bool has_column = column < (by_inner ? end : last);
+    const int rows = has_column ? (by_inner ? last : end) - row : 0;  // the j-th element is inside if j * step < rows
+    inside_ = rows <= 0 ? 0 : (rows + step - 1) / step;
+    factor_ = has_column ? from.factor(column, threshold) : 0.0f;
+    int at[count];
+#pragma unroll
+    for (int j = 0; j < count; ++j) at[j] = j < inside_ ? (row + j * step) * from.columns + column : 0;
+    if (!is_plain) return from.read(at, place, value_);
+#pragma unroll
+    for (int j = 0; j < count; ++j) value_[j] = from.data[at[j]];
   }
-}
+  __device__ void store(bool by_inner, float* to) const {
+    const int t = static_cast<int>(threadIdx.x), lane = t % warp_size, warp = t / warp_size;
+    to += by_inner ? t / width * pitch + t % width : (lane % 8 + warp % 4 * 8) * pitch + lane / 8 + warp / 4 * 4;
+    const int step = by_inner ? deep * pitch : wide;
+#pragma unroll
+    for (int j = 0; j < count; ++j) to[j * step] = j < inside_ ? factor_ * value_[j] : 0.0f;
+  }
 
-// is_plain: the caller knows that the matrix is.
-template <int width, bool is_plain, class Place>
-__device__ void load_tile(const Operand<Place>& from, bool by_inner, int first, int end, int k0, int last,
-                          const Place& place, double threshold, float* to) {
-  if (is_plain || (!from.placed && from.slices == 1))
-    return load_elements<width, 8>(from, by_inner, first, end, k0, last, threshold, to,
-                                   [&](int at) { return from.data[at]; });
-  load_elements<width, 1>(from, by_inner, first, end, k0, last, threshold, to,
-                          [&](int at) { return from.stored(at, place); });
-}
+ private:
+  static constexpr int threads = static_cast<int>(chain_threads), count = width * chain_inner / threads,
+                       pitch = width + 4, deep = threads / width, wide = threads / warp_size;
+
+  float value_[count], factor_ = 0;
+  int inside_ = 0;  // elements
+};
 
 // Writes rows m .. m + 3 and columns n, n + step, ... of the product.
 template <int step, class T, class Place>
@@ -161,18 +190,27 @@ __device__ void multiply_tile(const SmallProduct<Place>& g, int slice, int m0, i
   const int group = static_cast<int>(threadIdx.x) / threads, t = static_cast<int>(threadIdx.x) % threads, x = t % wide,
             y = t / wide * 4, last = min(g.k, (slice + 1) * g.inner);
   float *const as = shared + group * size, *const bs = as + chain_inner * (rows + 4);
+  TilePart<rows> a_part[groups];
+  TilePart<columns> b_part[groups];
+  const auto read = [&](int k0) {
+#pragma unroll
+    for (int part = 0; part < groups; ++part) {
+      const int k = k0 + part * chain_inner;
+      a_part[part].template read<is_plain>(g.a, g.transpose_a, m0, g.m, k, last, g.place, g.threshold);
+      b_part[part].template read<is_plain>(g.b, !g.transpose_b, n0, g.n, k, last, g.place, g.threshold);
+    }
+  };
+  read(slice * g.inner);
   float sum[4][4] = {};
   for (int k0 = slice * g.inner; k0 < last; k0 += groups * chain_inner) {
-#pragma unroll 1
+#pragma unroll
     for (int part = 0; part < groups; ++part) {
-      float* const to = shared + part * size;
-      const int k = k0 + part * chain_inner;
-      load_tile<rows, is_plain>(g.a, g.transpose_a, m0, g.m, k, last, g.place, g.threshold, to);
-      load_tile<columns, is_plain>(g.b, !g.transpose_b, n0, g.n, k, last, g.place, g.threshold,
-                                   to + chain_inner * (rows + 4));
+      a_part[part].store(g.transpose_a, shared + part * size);
+      b_part[part].store(!g.transpose_b, shared + part * size + chain_inner * (rows + 4));
     }
     __syncthreads();
-#pragma unroll 8
+    if (k0 + groups * chain_inner < last) read(k0 + groups * chain_inner);
+#pragma unroll 4
     for (int l = 0; l < chain_inner; ++l) {
       float a[4], b[4];
       load_floats<4>(as + l * (rows + 4) + y, a);
@@ -191,7 +229,7 @@ __device__ void multiply_tile(const SmallProduct<Place>& g, int slice, int m0, i
 
 // is_plain: the operands of all products are.
 template <class T, bool is_plain, class Place, int capacity>
-__global__ void __launch_bounds__(chain_threads, is_plain ? 3 : 2)
+__global__ void __launch_bounds__(chain_threads, 2)
     small_products(const Batch<SmallProduct<Place>, capacity> __grid_constant__ batch) {
   begin_kernel();
   alignas(16) __shared__ float shared[4 * chain_inner * (32 + 4 + 32 + 4)];  // of the deep tile; others take less
@@ -246,25 +284,37 @@ struct CoreGradient {
 
 constexpr int core_tiles(int rows, int tile) { return (rows + tile - 1) / tile; }
 
-// Blocks of 32 x 8 threads: 32 columns of a core; thread row y sums every eighth row.
+// Blocks of 32 x 16 threads: 32 columns of a core; thread row y sums every 16th row, and reads some before it writes.
+// The last core of a matrix has one column and no diagonal, so all threads share its rows.
 template <class Place, int capacity>
-__global__ void unmask_gradients(const Batch<CoreGradient<Place>, capacity> __grid_constant__ batch) {
+__global__ void __launch_bounds__(core_threads)
+    unmask_gradients(const Batch<CoreGradient<Place>, capacity> __grid_constant__ batch) {
   begin_kernel();
-  constexpr int high = chain_threads / warp_size;
-  __shared__ float parts[high][warp_size];
+  constexpr int rows_at_once = 8;
+  __shared__ float parts[core_threads / warp_size][warp_size];
   const CoreGradient<Place>& g = batch.item[item_of_block(batch)];
   const unsigned across = (static_cast<unsigned>(g.columns) + warp_size - 1) / warp_size,
                  block = blockIdx.x - g.first_block;
-  const int lane = threadIdx.x % warp_size, y = threadIdx.x / warp_size,
+  const int wide = g.columns == 1 && !g.d_diagonal ? 1 : warp_size, high = static_cast<int>(core_threads) / wide,
+            lane = static_cast<int>(threadIdx.x) % wide, y = static_cast<int>(threadIdx.x) / wide,
             column = static_cast<int>(block % across) * warp_size + lane;
   const int tile = static_cast<int>(block / across), last = min(g.rows, (tile + 1) * g.tile_rows);
   const float factor = column >= g.columns ? 0.0f : g.diagonal ? masked(g.diagonal[column], g.threshold) : 1.0f;
   float sum = 0;
-  for (int row = tile * g.tile_rows + y; factor != 0 && row < last; row += high) {
-    const int at = row * g.columns + column;
-    const float d = g.gradient.stored(at, g.place);
-    if (g.d_diagonal) sum += d * g.core[at];
-    g.d_core[at] += d * factor;
+  for (int row = tile * g.tile_rows + y; factor != 0 && row < last; row += rows_at_once * high) {
+    int at[rows_at_once];
+    float d[rows_at_once], core[rows_at_once], own[rows_at_once];
+#pragma unroll
+    for (int j = 0; j < rows_at_once; ++j) at[j] = (row + j * high < last ? row + j * high : row) * g.columns + column;
+#pragma unroll
+    for (int j = 0; j < rows_at_once; ++j) own[j] = g.d_core[at[j]], core[j] = g.core[at[j]];
+    g.gradient.read(at, g.place, d);
+#pragma unroll
+    for (int j = 0; j < rows_at_once; ++j) {
+      if (row + j * high >= last) break;
+      sum += d[j] * core[j];
+      g.d_core[at[j]] = own[j] + d[j] * factor;
+    }
   }
   if (!g.d_diagonal) return;
   parts[y][lane] = sum;

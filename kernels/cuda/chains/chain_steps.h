@@ -225,7 +225,7 @@ Status merge_factors_backward(const Context& context, const std::vector<FactorSt
     }
   if (status == Status::ok) status = launch_products<float, false>(context, products);
   if (status == Status::ok)
-    status = launch_batches(context, cores, chain_threads, unmask_gradients<Place, few_items>,
+    status = launch_batches(context, cores, core_threads, unmask_gradients<Place, few_items>,
                             unmask_gradients<Place, many_items<Item>>);
   if (status == Status::ok)
     status = launch_batches(context, tiled, chain_threads, join_diagonals<Place, few_items>,
