@@ -5,6 +5,7 @@
 #
 #   scripts/check_gpu.sh [OUT]        default: the current folder
 #   PARTS=correct,steps scripts/check_gpu.sh [OUT]
+#   PARTS=steps ONLY='*bf16*' scripts/check_gpu.sh [OUT]      of a part the commands whose name matches this glob
 #
 # Parts, in this order if PARTS is not set (seconds that a part may take; LIMIT sets another number for each):
 #   first 120     devices, comera doctor, some steps of mnli-6enc in fp32 and bf16
@@ -66,6 +67,7 @@ begin_part() { # NAME SECONDS
 run_one() { # KIND ANSWER NAME SECONDS COMMAND...
   local kind=$1 answer=$2 name=$3 limit=$4 status=0 start=$SECONDS left=$((part_end - SECONDS))
   shift 4
+  [[ $name == ${ONLY:-*} ]] || return 0
   local log=$logs/${name// /-}.log json=
   [ "$limit" -le "$left" ] || limit=$left
   if [ "$limit" -lt 2 ]; then

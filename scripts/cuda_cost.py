@@ -4,6 +4,7 @@
   scripts/cuda_cost.py                       mnli-6enc in TT form, 32 x 128 tokens, bf16
   scripts/cuda_cost.py --batch 1 --model encoder-small --rank 8
   scripts/cuda_cost.py --save FILE           also writes the launches, for --launches FILE: a run takes minutes
+  scripts/cuda_cost.py --measured FILE       beside what a GPU took, a step of scripts/gpu_timeline.py
 
 The launches are those of the host: the program record_step (cmake --build build --target record_step) runs one step on
 the emulator of the CUDA backend and counts what the threads of each launch do. The instructions are those of nvcc for
@@ -287,6 +288,44 @@ def estimate(launch, mix, gpu):
     return result
 
 
+# Measurement ---------------------------------------------------------------------------------------------------------
+
+
+def measured_of(text):
+    """{(kernel without its file, blocks, threads of a block): [launches, microseconds that they add to the step]}"""
+    seen = {}
+    lines = [line.split("\t") for line in text.splitlines()]
+    for line in lines[1:]:
+        if len(line) < len(lines[0]):  # the whole step
+            continue
+        row = dict(zip(lines[0], line))
+        key = (row["name"], int(row["blocks"]), int(row["threads"]))
+        one = seen.setdefault(key, [0, 0.0])
+        one[0] += 1
+        one[1] += float(row["adds_us"])
+    return seen
+
+
+def print_measured(groups, seen):
+    """Estimates beside a measurement. Calls of different shapes can share a row, because their launches look alike."""
+    rows = {}
+    for launch, count, _, total, _ in groups:
+        if launch["kernel"] == "-":
+            continue
+        key = (launch["kernel"].rpartition(": ")[2], launch["grid_blocks"], launch["block"])
+        row = rows.setdefault(key, [0, 0.0])
+        row[0] += count
+        row[1] += 1e6 * total
+    lines = [(seen.get(key, [0, 0.0])[1], key, rows.get(key), seen.get(key)) for key in rows.keys() | seen.keys()]
+    print("\nMicroseconds of all launches of a kernel that look alike, estimated and measured; - : not there\n")
+    print(f"{'n':>4} {'estimate':>9} {'n':>4} {'measured':>9}  {'blocks x threads':<18} kernel")
+    for _, (name, blocks, threads), estimated, found in sorted(lines, key=lambda line: -line[0]):
+        words = [f"{part[0]:>4} {part[1]:>9.1f}" if part else f"{'-':>4} {'-':>9}" for part in (estimated, found)]
+        print(*words, f" {f'{blocks} x {threads}':<18}", name)
+    print(f"{sum(row[0] for row in rows.values()):>4} {sum(row[1] for row in rows.values()):>9.1f} "
+          f"{sum(row[0] for row in seen.values()):>4} {sum(row[1] for row in seen.values()):>9.1f}  all")
+
+
 # Output --------------------------------------------------------------------------------------------------------------
 
 
@@ -373,6 +412,7 @@ def options_of(arguments):
     parser.add_argument("--build", default=str(ROOT / "build"), help="folder of record_step; keeps compiled kernels")
     parser.add_argument("--launches", metavar="FILE", help="read the launches from a file")
     parser.add_argument("--save", metavar="FILE", help="write the launches to a file")
+    parser.add_argument("--measured", metavar="FILE", help="a step that a GPU ran, from scripts/gpu_timeline.py")
     parser.add_argument("--nvcc", help="default: CUDACXX, or that of the path")
     parser.add_argument("--nvdisasm", help="default: NVDISASM, beside nvcc, or that of the path; "
                         "third_party/cuda.sh --nvdisasm FOLDER finds or fetches one")
@@ -392,11 +432,14 @@ def main():
         if options.ordered:
             gpu.early_gap = gpu.gap
         groups = grouped(launches, kernels_for(launches, options), gpu)
-    except (Failure, OSError) as failure:
+        seen = measured_of(pathlib.Path(options.measured).read_text(encoding="utf-8")) if options.measured else None
+    except (Failure, OSError, KeyError, ValueError) as failure:
         print(f"cuda_cost.py: {failure}", file=sys.stderr)
         return 2
     print_table(groups)
     missed = print_sums(groups, graph, gpu, options)
+    if seen is not None:
+        print_measured(groups, seen)
     return 1 if options.check and missed else 0
 
 

@@ -4,9 +4,9 @@
   scripts/gpu_timeline.py TIMELINE LAUNCHES [STEPS]
 
 LAUNCHES: the calls in the graph of a step (comera bench --json). Prints a line per launch, in the order of their
-beginnings, as medians over the last STEPS steps (100): microseconds from the step's beginning, of the launch itself,
-and from the end of all launches before to its beginning, negative if they overlap; blocks, threads of a block,
-registers, shared memory, and the name. The last line is the whole step.
+beginnings, as medians over the last STEPS steps (100): microseconds from the step's beginning, of the launch itself, and
+by which it ends later than all launches before (launches that overlap share their time); blocks, threads of a block,
+registers, shared memory, and the name. The last line is the whole step. scripts/cuda_cost.py --measured reads it.
 """
 
 import shutil
@@ -41,6 +41,14 @@ def readable(names):
             for name in text.splitlines()]
 
 
+def added_times(step):
+    times, last = [], step[0]["start"]
+    for launch in step:
+        times.append(max(launch["end"] - last, 0))
+        last = max(last, launch["end"])
+    return times
+
+
 def main():
     if not 3 <= len(sys.argv) <= 4:
         sys.exit(__doc__)
@@ -49,12 +57,13 @@ def main():
         sys.exit(f"gpu_timeline.py: {len(launches)} launches are not steps of {each}")
     steps = [launches[at:at + each] for at in range(0, len(launches), each)][-int((sys.argv + [100])[3]):]
     names = readable([launch["name"] for launch in steps[-1]])
-    print("at_us", "us", "gap_us", *COLUMNS[4:], sep="\t")
+    added = [added_times(step) for step in steps]
+    print("at_us", "us", "adds_us", *COLUMNS[4:], sep="\t")
     for i, launch in enumerate(steps[-1]):
         at = statistics.median(step[i]["start"] - step[0]["start"] for step in steps)
         time = statistics.median(step[i]["end"] - step[i]["start"] for step in steps)
-        gap = statistics.median(step[i]["start"] - max(one["end"] for one in step[:i]) for step in steps) if i else 0
-        print(*(f"{1e-3 * value:.2f}" for value in (at, time, gap)), *(launch[key] for key in COLUMNS[4:-1]), names[i],
+        adds = statistics.median(times[i] for times in added)
+        print(*(f"{1e-3 * value:.2f}" for value in (at, time, adds)), *(launch[key] for key in COLUMNS[4:-1]), names[i],
               sep="\t")
     whole = statistics.median(max(one["end"] for one in step) - step[0]["start"] for step in steps)
     print(f"{1e-3 * whole:.2f}", f"step of {each} launches, median of {len(steps)}", sep="\t")

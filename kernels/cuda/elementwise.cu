@@ -1,7 +1,7 @@
 // Elementwise ops: activations, gated activations, dropout, fill, scaled sums, gather and scatter of rows.
 #include "kernels/cuda/common/activation.h"
 #include "kernels/cuda/common/dropout.h"
-#include "kernels/cuda/common/element.h"
+#include "kernels/cuda/common/eights.h"
 #include "kernels/cuda/common/runtime.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/elementwise.h"
@@ -20,25 +20,55 @@ __global__ void for_each(std::int64_t count, F f) {
   for (std::int64_t i = flat_index(); i < count; i += flat_stride()) f(i);
 }
 
-template <class T>
+// The results of map() for eight elements, x and y their two inputs.
 struct Activate {
   Activation activation;
-  const T* x;
-  T* y;
-  COMERA_DEVICE void operator()(std::int64_t i) const {
-    y[i] = to_element<T>(activate<float>(activation, to_float(x[i])));
+  __device__ void operator()(const Eight& x, const Eight&, Eight& result) const {
+    with_constant(activation, [&](auto fixed) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) result.v[j] = activate<float>(decltype(fixed)::value, x.v[j]);
+    });
   }
 };
 
-template <class T>
 struct ActivateBackward {
   Activation activation;
-  const T *x, *dy;
-  T* dx;
-  COMERA_DEVICE void operator()(std::int64_t i) const {
-    dx[i] = to_element<T>(to_float(dy[i]) * activation_slope<float>(activation, to_float(x[i])));
+  __device__ void operator()(const Eight& x, const Eight& dy, Eight& result) const {
+    with_constant(activation, [&](auto fixed) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) result.v[j] = dy.v[j] * activation_slope<float>(decltype(fixed)::value, x.v[j]);
+    });
   }
 };
+
+struct AddScaledTo {
+  float scale;
+  __device__ void operator()(const Eight& x, const Eight& y, Eight& result) const {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) result.v[j] = y.v[j] + scale * x.v[j];
+  }
+};
+
+// result[i] = f(x[i], y[i]) for every i of [0, count), eight in a thread. y may be null; result may be x or y.
+template <class T, class F>
+__global__ void __launch_bounds__(threads)
+    map(std::int64_t count, const T* x, const T* y, T* result, bool aligned, F f) {
+  begin_kernel();
+  for (std::int64_t at = 8 * flat_index(); at < count; at += 8 * flat_stride()) {
+    Eight own_x, own_y = {}, own;
+    if (aligned && at + 8 <= count) {
+      StoredEight<T> stored_x, stored_y;
+      stored_x.load(x + at);
+      if (y) stored_y.load(y + at);
+      own_x = stored_x.floats(), own_y = stored_y.floats();
+    } else {
+      own_x = get<Eight>(x, at, count, false);
+      if (y) own_y = get<Eight>(y, at, count, false);
+    }
+    f(own_x, own_y, own);
+    put(result, at, count, aligned, own);
+  }
+}
 
 template <class T>
 struct Gate {
@@ -69,27 +99,19 @@ struct GateBackward {
 // Eight features of a row share one Philox call.
 template <class T>
 struct DropEight {
-  Dropout dropout;
+  RowDropout dropout;
   std::int64_t columns, per_row;
   const T* x;
   T* y;
+  bool aligned;
   COMERA_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t row = i / per_row, block = i % per_row;
-    float factors[8];
-    DropoutOfRow(dropout, row).eight(block, factors);
-    for (std::int64_t j = 0; j < 8 && block * 8 + j < columns; ++j) {
-      const std::int64_t at = row * columns + block * 8 + j;
-      y[at] = to_element<T>(to_float(x[at]) * factors[j]);
-    }
+    const StepOfDropout step(dropout);
+    const TokenOfDropout token(dropout, row);
+    Eight own = get<Eight>(x + row * columns, block * 8, columns, aligned);
+    DropoutOfRow(dropout, step.key(), token).apply(block, own.v);
+    put(y + row * columns, block * 8, columns, aligned, own);
   }
-};
-
-template <class T>
-struct AddScaledTo {
-  float scale;
-  const T* x;
-  T* y;
-  COMERA_DEVICE void operator()(std::int64_t i) const { y[i] = to_element<T>(to_float(y[i]) + scale * to_float(x[i])); }
 };
 
 template <class T>
@@ -137,14 +159,20 @@ Status run_flat(const Context& context, std::int64_t count, Make make) {
   });
 }
 
+template <class F>
+Status run_map(const Context& context, std::int64_t count, const void* x, const void* y, void* result, F f) {
+  return with_element(context, [&]<class T>(T) {
+    return launch(context, flat(blocks_for(count, 8)), map<T, F>, count, in<T>(x), in<T>(y), out<T>(result),
+                  all_aligned<T>(0, x, y, result), f);
+  });
+}
+
 Status run(const Context& context, const ActivationForward& a) {
-  return run_flat(context, a.count, [&]<class T>(T) { return Activate<T>{a.activation, in<T>(a.x), out<T>(a.y)}; });
+  return run_map(context, a.count, a.x, nullptr, a.y, Activate{a.activation});
 }
 
 Status run(const Context& context, const ActivationBackward& a) {
-  return run_flat(context, a.count, [&]<class T>(T) {
-    return ActivateBackward<T>{a.activation, in<T>(a.x), in<T>(a.dy), out<T>(a.dx)};
-  });
+  return run_map(context, a.count, a.x, a.dy, a.dx, ActivateBackward{a.activation});
 }
 
 Status run(const Context& context, const GatedForward& a) {
@@ -165,16 +193,15 @@ Status run(const Context& context, const DropoutApply& a) {
   if (a.dropout.probability <= 0)
     return copy_on_device(context, a.y, a.x, static_cast<std::size_t>(a.tokens * a.columns) * size_of(context.dtype));
   return run_flat(context, a.tokens * per_row, [&]<class T>(T) {
-    return DropEight<T>{a.dropout, a.columns, per_row, in<T>(a.x), out<T>(a.y)};
+    const bool aligned = all_aligned<T>(a.columns, a.x, a.y);
+    return DropEight<T>{RowDropout(a.dropout), a.columns, per_row, in<T>(a.x), out<T>(a.y), aligned};
   });
 }
 
 Status run(const Context& context, const Fill& a) { return zero_on_device(context, a.data, a.bytes); }
 
 Status run(const Context& context, const AddScaled& a) {
-  return run_flat(context, a.count, [&]<class T>(T) {
-    return AddScaledTo<T>{static_cast<float>(a.scale), in<T>(a.x), out<T>(a.y)};
-  });
+  return run_map(context, a.count, a.x, a.y, a.y, AddScaledTo{static_cast<float>(a.scale)});
 }
 
 Status run(const Context& context, const GatherRows& a) {

@@ -13,28 +13,38 @@ constexpr unsigned bags_of_block = 8;
 
 // One warp per bag; bound by the bytes of the rows. Word tables are f32 for every activation dtype.
 template <class T, int lanes>
-__global__ void look_up(const EmbeddingForward a) {
+__global__ void __launch_bounds__(warp_size* bags_of_block) look_up(const EmbeddingForward a) {
   begin_kernel();
+  constexpr int ahead = 6, wide = warp_size * lanes;  // vectors of a row that are loaded before they are used
   const float* table = static_cast<const float*>(a.table);
   T* y = static_cast<T*>(a.y);
   for (std::int64_t b = static_cast<std::int64_t>(blockIdx.x) * bags_of_block + threadIdx.y; b < a.bags.bags;
        b += static_cast<std::int64_t>(gridDim.x) * bags_of_block) {
     const int first = a.bags.offsets ? a.bags.offsets[b] : static_cast<int>(b),
               last = a.bags.offsets ? a.bags.offsets[b + 1] : first + 1;
-    for (std::int64_t column = threadIdx.x * lanes; column < a.columns; column += warp_size * lanes) {
-      float sum[lanes] = {}, row[lanes];
-      if (a.accumulate) load_floats<lanes>(y + b * a.columns + column, sum);
+    for (std::int64_t column = threadIdx.x * lanes; column < a.columns; column += ahead * wide) {
+      float sum[ahead][lanes] = {}, row[ahead][lanes];
+      const auto for_vectors = [&](const auto& use) {
+#pragma unroll
+        for (int u = 0; u < ahead; ++u)
+          if (column + u * wide < a.columns) use(u, column + u * wide);
+      };
+      if (a.accumulate)
+        for_vectors([&](int u, std::int64_t at) { load_floats<lanes>(y + b * a.columns + at, sum[u]); });
       for (int i = first; i < last; ++i) {
         const std::int32_t id = a.bags.id[i];
         if (key_of_id(id, static_cast<int>(a.rows)) == a.rows) {
-          for (int j = 0; j < lanes; ++j) sum[j] = NAN;
+          for (auto& vector : sum)
+            for (float& x : vector) x = NAN;
           continue;
         }
-        load_floats<lanes>(table + id * a.columns + column, row);
         const float weight = weight_of(a.bags, i);
-        for (int j = 0; j < lanes; ++j) sum[j] = fmaf(weight, row[j], sum[j]);
+        for_vectors([&](int u, std::int64_t at) { load_floats<lanes>(table + id * a.columns + at, row[u]); });
+        for_vectors([&](int u, std::int64_t) {
+          for (int j = 0; j < lanes; ++j) sum[u][j] = fmaf(weight, row[u][j], sum[u][j]);
+        });
       }
-      store_floats<lanes>(sum, y + b * a.columns + column);
+      for_vectors([&](int u, std::int64_t at) { store_floats<lanes>(sum[u], y + b * a.columns + at); });
     }
   }
 }
@@ -49,7 +59,7 @@ bool adds_repeats(const Bags& bags) {
 template <class T, int lanes>
 __global__ void sum_repeats(const EmbeddingBackward a) {
   begin_kernel();
-  constexpr int ahead = 8;  // rows that are loaded before they are added
+  constexpr int ahead = 16;  // rows that are loaded before they are added
   const int key = key_of_id(a.bags.id[blockIdx.x], static_cast<int>(a.rows));
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes,
                      period = a.bags.period;

@@ -1,48 +1,11 @@
 // Norms. Bound by memory traffic: every kernel reads its rows once, keeps them in registers between statistics and
-// result, and writes once. Rows that do not fit a block's registers, of 48 KiB and more, are read again from the L2
-// cache.
-#include "kernels/cuda/common/column_sums.h"
-#include "kernels/cuda/common/dropout.h"
-#include "kernels/cuda/common/rows.h"
+// result, and writes once. Rows that do not fit a block's registers, of 48 KiB and more, and rows without alignment are
+// read again from the L2 cache.
+#include "kernels/cuda/norm_rows.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/norm.h"
 
 namespace comera::kernels::cuda {
 namespace {
-
-template <class T>
-__device__ const T* row_of(const void* data, std::int64_t row, std::int64_t columns) {
-  return static_cast<const T*>(data) + row * columns;
-}
-template <class T>
-__device__ T* row_of(void* data, std::int64_t row, std::int64_t columns) {
-  return static_cast<T*>(data) + row * columns;
-}
-inline __device__ const float* f32(const void* data) { return static_cast<const float*>(data); }
-
-// Column of the thread's c-th group of eight.
-inline __device__ std::int64_t place(int c) { return first_eight() + c * eight_stride(); }
-
-// Issues all reads of a thread before the first result is used. Writes follow the reads, because the compiler cannot
-// prove that they do not overlap.
-template <class T, int eights>
-__device__ void read_row(const void* data, std::int64_t row, std::int64_t columns, bool aligned, Eight (&x)[eights]) {
-#pragma unroll
-  for (int c = 0; c < eights; ++c) x[c] = get<Eight>(row_of<T>(data, row, columns), place(c), columns, aligned);
-}
-template <class T, int eights>
-__device__ void write_row(void* data, std::int64_t row, std::int64_t columns, bool aligned, const Eight (&x)[eights]) {
-#pragma unroll
-  for (int c = 0; c < eights; ++c) put(row_of<T>(data, row, columns), place(c), columns, aligned, x[c]);
-}
-
-COMERA_DEVICE void drop(const DropoutOfRow& dropout, std::int64_t at, Eight& x) {
-  if (!dropout.active()) return;
-  Eight factors;
-  dropout.eight(at / 8, factors.v);
-#pragma unroll
-  for (int j = 0; j < 8; ++j) x.v[j] *= factors.v[j];
-}
 
 COMERA_DEVICE float total(const Eight& x) {
   return ((x.v[0] + x.v[1]) + (x.v[2] + x.v[3])) + ((x.v[4] + x.v[5]) + (x.v[6] + x.v[7]));
@@ -55,23 +18,24 @@ COMERA_DEVICE void round_to(Eight& x) {
   for (int j = 0; j < 8; ++j) x.v[j] = to_float(to_element<T>(x.v[j]));
 }
 
-COMERA_DEVICE float normalised(float s, float mean, float rstd) { return (s - mean) * rstd; }
-
-// Writes eight elements of y. NormForward and NormApply share this code, so they produce the same bits.
+// Eight elements of y before dropout. NormForward and NormApply share this code, so they produce the same bits.
+COMERA_DEVICE Eight norm_of(const Eight& s, float mean, float rstd, const Eight& gain, bool shifts,
+                            const Eight& shift) {
+  Eight y;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const float h = normalised(s.v[j], mean, rstd);
+    y.v[j] = shifts ? fmaf(h, gain.v[j], shift.v[j]) : h * gain.v[j];
+  }
+  return y;
+}
 template <class T>
 __device__ void write_norm(const Eight& s, float mean, float rstd, const float* gain, const float* shift,
                            const DropoutOfRow& dropout, std::int64_t at, std::int64_t columns, bool aligned, T* y) {
-  const Eight g = get<Eight>(gain, at, columns, aligned);
-  Eight result;
-  if (shift) {
-    const Eight b = get<Eight>(shift, at, columns, aligned);
-#pragma unroll
-    for (int j = 0; j < 8; ++j) result.v[j] = fmaf(normalised(s.v[j], mean, rstd), g.v[j], b.v[j]);
-  } else {
-#pragma unroll
-    for (int j = 0; j < 8; ++j) result.v[j] = normalised(s.v[j], mean, rstd) * g.v[j];
-  }
-  drop(dropout, at, result);
+  Eight b = {};
+  if (shift) b = get<Eight>(shift, at, columns, aligned);
+  Eight result = norm_of(s, mean, rstd, get<Eight>(gain, at, columns, aligned), shift != nullptr, b);
+  dropout.apply(at / 8, result.v);
   put(y, at, columns, aligned, result);
 }
 
@@ -79,7 +43,7 @@ __device__ void write_norm(const Eight& s, float mean, float rstd, const float* 
 template <class T>
 COMERA_DEVICE void add_residual(const NormForward& a, const DropoutOfRow& dropout, std::int64_t at,
                                 const Eight& residual, Eight& s) {
-  drop(dropout, at, s);
+  dropout.apply(at / 8, s.v);
   if (a.residual) {
 #pragma unroll
     for (int j = 0; j < 8; ++j) s.v[j] += residual.v[j];
@@ -111,47 +75,62 @@ __device__ inline void write_statistics(const NormForward& a, std::int64_t row, 
   static_cast<float*>(a.rstd)[row] = rstd;
 }
 
-// Computes the sum of a row; writes it to a.sum if required.
+// A thread row of a block has one row.
 template <class T, int eights>
-__device__ void read_sum(const NormForward& a, std::int64_t row, bool aligned, Eight (&s)[eights]) {
-  Eight residual[eights] = {};
-  read_row<T>(a.x, row, a.columns, aligned, s);
-  if (a.residual) read_row<T>(a.residual, row, a.columns, aligned, residual);
-  const DropoutOfRow dropout(a.dropout, row);
-#pragma unroll
-  for (int c = 0; c < eights; ++c) add_residual<T>(a, dropout, place(c), residual[c], s[c]);
-  if (writes_sum(a, dropout)) write_row<T>(a.sum, row, a.columns, aligned, s);
-}
-
-template <class T, int eights>
-__global__ void __launch_bounds__(row_threads) forward(const NormForward __grid_constant__ a, bool aligned) {
+__global__ void __launch_bounds__(threads_of<eights>)
+    forward(const NormForward __grid_constant__ a, const RowDropout __grid_constant__ x_dropout,
+            const RowDropout __grid_constant__ y_dropout) {
   begin_kernel();
-  for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
-    Eight s[eights];
-    read_sum<T>(a, row, aligned, s);
-    float sum = 0, squares = 0;
+  const std::int64_t row = first_row(), start = row * a.columns;
+  const int end = row < a.tokens ? static_cast<int>(a.columns) : 0;
+  StoredEight<T> x[eights], residual[eights];
+  StoredEight<float> gain[eights], shift[eights];
+  load_row(a.x, start, end, x);
+  load_row(a.residual, start, a.residual ? end : 0, residual);
+  const StepOfDropout step(x_dropout, y_dropout);
+  const TokenOfDropout x_token(x_dropout, end > 0 ? row : 0), y_token(y_dropout, end > 0 ? row : 0);
+  load_row(a.gain, 0, end, gain);
+  load_row(a.shift, 0, a.shift ? end : 0, shift);
+
+  const PhiloxKey key = step.key();
+  const DropoutOfRow dropout(x_dropout, key, x_token), output_dropout(y_dropout, key, y_token);
+  Eight s[eights];
+  float sum[1] = {}, squares[1] = {};
 #pragma unroll
-    for (int c = 0; c < eights; ++c) sum += total(s[c]);
-    const float mean = a.kind == NormKind::layer ? sum_of_row(sum) / static_cast<float>(a.columns) : 0.0f;
-#pragma unroll
-    for (int c = 0; c < eights; ++c) squares = add_squares(s[c], mean, place(c), a.columns, squares);
-    const float rstd = reciprocal_deviation(a, sum_of_row(squares));
-    write_statistics(a, row, mean, rstd);
-    const DropoutOfRow output_dropout(a.output_dropout, row);
-#pragma unroll
-    for (int c = 0; c < eights; ++c)
-      write_norm(s[c], mean, rstd, f32(a.gain), f32(a.shift), output_dropout, place(c), a.columns, aligned,
-                 row_of<T>(a.y, row, a.columns));
+  for (int c = 0; c < eights; ++c) {
+    s[c] = x[c].floats();
+    add_residual<T>(a, dropout, place(c), residual[c].floats(), s[c]);
+    sum[0] += total(s[c]);
   }
+  if (writes_sum(a, dropout)) write_row<T>(a.sum, start, end, s);
+  int buffer = 0;
+  if (a.kind == NormKind::layer) sum_rows(sum, buffer);
+  const float mean = a.kind == NormKind::layer ? sum[0] / static_cast<float>(a.columns) : 0.0f;
+#pragma unroll
+  for (int c = 0; c < eights; ++c)
+    if (place(c) < end) squares[0] = add_squares(s[c], mean, 0, 8, squares[0]);
+  sum_rows(squares, buffer);
+  const float rstd = reciprocal_deviation(a, squares[0]);
+  if (end > 0) write_statistics(a, row, mean, rstd);
+#pragma unroll
+  for (int c = 0; c < eights; ++c) {
+    s[c] = norm_of(s[c], mean, rstd, gain[c].floats(), a.shift, shift[c].floats());
+    output_dropout.apply(place(c) / 8, s[c].v);
+  }
+  write_row<T>(a.y, start, end, s);
 }
 
-// For rows wider than the registers. A thread reads again only elements that it wrote itself.
+// For rows that are wider than the registers or not aligned. A thread reads again only elements that it wrote itself.
 template <class T>
-__global__ void __launch_bounds__(row_threads) forward_wide(const NormForward __grid_constant__ a, bool aligned) {
+__global__ void __launch_bounds__(row_threads)
+    forward_wide(const NormForward __grid_constant__ a, const RowDropout __grid_constant__ x_dropout,
+                 const RowDropout __grid_constant__ y_dropout, bool aligned) {
   begin_kernel();
+  const PhiloxKey key = StepOfDropout(x_dropout, y_dropout).key();
   const void* sums = a.sum ? a.sum : a.x;
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
-    const DropoutOfRow dropout(a.dropout, row), output_dropout(a.output_dropout, row);
+    const DropoutOfRow dropout(x_dropout, key, TokenOfDropout(x_dropout, row)),
+        output_dropout(y_dropout, key, TokenOfDropout(y_dropout, row));
     float sum = 0, squares = 0;
     for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
       Eight residual = {}, s = get<Eight>(row_of<T>(a.x, row, a.columns), at, a.columns, aligned);
@@ -173,11 +152,12 @@ __global__ void __launch_bounds__(row_threads) forward_wide(const NormForward __
 }
 
 template <class T>
-__global__ void __launch_bounds__(row_threads) apply(const NormApply __grid_constant__ a, bool aligned) {
+__global__ void __launch_bounds__(row_threads)
+    apply(const NormApply __grid_constant__ a, const RowDropout __grid_constant__ output_dropout, bool aligned) {
   begin_kernel();
-  const DropoutRule rule(a.output_dropout);
+  const PhiloxKey key = StepOfDropout(output_dropout).key();
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
-    const DropoutOfRow dropout(rule, a.output_dropout, row);
+    const DropoutOfRow dropout(output_dropout, key, TokenOfDropout(output_dropout, row));
     const float mean = a.kind == NormKind::layer ? f32(a.mean)[row] : 0.0f, rstd = f32(a.rstd)[row];
     for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
       const Eight s = get<Eight>(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned);
@@ -187,190 +167,19 @@ __global__ void __launch_bounds__(row_threads) apply(const NormApply __grid_cons
   }
 }
 
-// g = dy gain, h = (s - mean) rstd for eight elements of a row.
-struct GradientEight {
-  Eight dy, g, h;
-
-  template <class T>
-  __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, std::int64_t at,
-                       bool aligned, float mean, float rstd) {
-    dy = get<Eight>(row_of<T>(a.dy, row, a.columns), at, a.columns, aligned);  // zero beyond the end of the row
-    const Eight s = get<Eight>(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned);
-    const Eight gain = get<Eight>(f32(a.gain), at, a.columns, aligned);
-    drop(output_dropout, at, dy);
-#pragma unroll
-    for (int j = 0; j < 8; ++j) g.v[j] = dy.v[j] * gain.v[j], h.v[j] = normalised(s.v[j], mean, rstd);
-  }
-
-  // Adds dy h and dy to the thread's sums for gain and shift; adds g and g h to the row's sums.
-  COMERA_DEVICE void add(Eight& d_gain, Eight& d_shift, float& g_sum, float& gh_sum) const {
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      d_gain.v[j] = fmaf(dy.v[j], h.v[j], d_gain.v[j]);
-      d_shift.v[j] += dy.v[j];
-      g_sum += g.v[j];
-      gh_sum = fmaf(g.v[j], h.v[j], gh_sum);
-    }
-  }
-};
-
-template <class T>
-__device__ void write_gradient(const NormBackward& a, const DropoutOfRow& dropout, std::int64_t row, std::int64_t at,
-                               bool aligned, float rstd, const Eight& g, const Eight& h, float g_mean, float gh_mean) {
-  Eight d;
-  if (a.d_sum_in) d = get<Eight>(row_of<T>(a.d_sum_in, row, a.columns), at, a.columns, aligned);
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const float own = fmaf(-h.v[j], gh_mean, g.v[j] - g_mean);
-    d.v[j] = a.d_sum_in ? fmaf(rstd, own, d.v[j]) : rstd * own;
-  }
-  put(row_of<T>(a.d_sum, row, a.columns), at, a.columns, aligned, d);
-  if (!a.dx || (a.dx == a.d_sum && !dropout.active())) return;
-  drop(dropout, at, d);
-  put(row_of<T>(a.dx, row, a.columns), at, a.columns, aligned, d);
-}
-
-// g and h of a row in registers, and the means of g and g h.
-template <int eights>
-struct GradientRow {
-  Eight g[eights], h[eights];
-  float g_mean = 0, gh_mean = 0;
-
-  // Also adds to the thread's sums for gain and shift.
-  template <class T>
-  __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, bool aligned,
-                       Eight* d_gain, Eight* d_shift) {
-    const float mean = a.kind == NormKind::layer ? f32(a.mean)[row] : 0.0f, rstd = f32(a.rstd)[row];
-    float g_sum = 0, gh_sum = 0;
-#pragma unroll
-    for (int c = 0; c < eights; ++c) {
-      GradientEight own;
-      own.template read<T>(a, output_dropout, row, place(c), aligned, mean, rstd);
-      own.add(d_gain[c], d_shift[c], g_sum, gh_sum);
-      g[c] = own.g, h[c] = own.h;
-    }
-    const float count = static_cast<float>(a.columns);
-    if (a.kind == NormKind::layer) g_mean = sum_of_row(g_sum) / count;
-    gh_mean = sum_of_row(gh_sum) / count;
-  }
-
-  template <class T>
-  __device__ void write(const NormBackward& a, const DropoutOfRow& dropout, std::int64_t row, bool aligned) const {
-    const float rstd = f32(a.rstd)[row];
-#pragma unroll
-    for (int c = 0; c < eights; ++c)
-      write_gradient<T>(a, dropout, row, place(c), aligned, rstd, g[c], h[c], g_mean, gh_mean);
-  }
-};
-
-// Writes the block's sums for gain and shift, [2, columns] of partial [blocks, 2, columns]. It adds the block's thread
-// rows in order.
-template <int eights>
-__device__ void join_sums(std::int64_t columns, const Eight* d_gain, const Eight* d_shift, float* partial) {
-  float *to = partial + 2 * blockIdx.x * columns, *shared = shared_memory<float>();
-  const bool direct = blockDim.y == 1, aligned = columns % 4 == 0;
-  float* own = direct ? to : shared + 2 * threadIdx.y * columns;
-#pragma unroll
-  for (int c = 0; c < eights; ++c) {
-    put(own, place(c), columns, aligned, d_gain[c]);
-    put(own + columns, place(c), columns, aligned, d_shift[c]);
-  }
-  if (direct) return;
-  __syncthreads();
-  for (unsigned i = threadIdx.y * blockDim.x + threadIdx.x; i < 2 * columns; i += blockDim.x * blockDim.y) {
-    float sum = 0;
-    for (unsigned y = 0; y < blockDim.y; ++y) sum += shared[2 * y * columns + i];
-    to[i] = sum;
-  }
-}
-
-// nvcc 13.0 would spill registers of two eights for the sake of a second block.
-template <class T, int eights>
-__global__ void __launch_bounds__(row_threads, eights == 2 ? 1 : 0)
-    backward(const NormBackward __grid_constant__ a, bool aligned, float* partial,
-             const GroupSums<> __grid_constant__ earlier) {
-  begin_kernel();
-  const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
-  Eight d_gain[eights] = {}, d_shift[eights] = {};
-  for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
-    const DropoutOfRow dropout(rule, a.dropout, row), output_dropout(output_rule, a.output_dropout, row);
-    GradientRow<eights> gradient;
-    gradient.template read<T>(a, output_dropout, row, aligned, d_gain, d_shift);
-    gradient.template write<T>(a, dropout, row, aligned);
-  }
-  join_sums<eights>(a.columns, d_gain, d_shift, partial);
-  add_sums(earlier);  // at the end: before the rows it would cost them registers
-}
-
-// For rows wider than the registers. The block's sums for gain and shift are accumulated in its part of `partial`; a
-// thread adds only to its own elements.
-template <class T>
-__global__ void __launch_bounds__(row_threads)
-    backward_wide(const NormBackward __grid_constant__ a, bool aligned, float* partial,
-                  const GroupSums<> __grid_constant__ earlier) {
-  begin_kernel();
-  const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
-  const float count = static_cast<float>(a.columns);
-  float* const d_gain = partial + 2 * blockIdx.x * a.columns;
-  const bool sums_aligned = a.columns % 4 == 0;
-  for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
-    const DropoutOfRow dropout(rule, a.dropout, row), output_dropout(output_rule, a.output_dropout, row);
-    const float mean = a.kind == NormKind::layer ? f32(a.mean)[row] : 0.0f, rstd = f32(a.rstd)[row];
-    float g_sum = 0, gh_sum = 0;
-    for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
-      Eight sums[2] = {};
-      if (row >= row_stride())
-        for (int i = 0; i < 2; ++i) sums[i] = get<Eight>(d_gain + i * a.columns, at, a.columns, sums_aligned);
-      GradientEight own;
-      own.read<T>(a, output_dropout, row, at, aligned, mean, rstd);
-      own.add(sums[0], sums[1], g_sum, gh_sum);
-      for (int i = 0; i < 2; ++i) put(d_gain + i * a.columns, at, a.columns, sums_aligned, sums[i]);
-    }
-    const float g_mean = a.kind == NormKind::layer ? sum_of_row(g_sum) / count : 0.0f,
-                gh_mean = sum_of_row(gh_sum) / count;
-    for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
-      GradientEight own;
-      own.read<T>(a, output_dropout, row, at, aligned, mean, rstd);
-      write_gradient<T>(a, dropout, row, at, aligned, rstd, own.g, own.h, g_mean, gh_mean);
-    }
-  }
-  add_sums(earlier);
-}
-
-// Calls f with the number of eights per thread as a type; 0 for rows of more than 32 * row_threads columns.
-template <class F>
-Status with_eights(std::int64_t columns, F&& f) {
-  switch (blocks_for(columns, 8 * static_cast<std::int64_t>(row_block(columns).x))) {
-    case 0:
-    case 1: return f(std::integral_constant<int, 1>{});
-    case 2: return f(std::integral_constant<int, 2>{});
-    case 3: return f(std::integral_constant<int, 3>{});
-    case 4: return f(std::integral_constant<int, 4>{});
-    default: return f(std::integral_constant<int, 0>{});
-  }
-}
-
-template <class T, int eights>
-constexpr auto forward_of() {
-  if constexpr (eights == 0)
-    return forward_wide<T>;
-  else
-    return forward<T, eights>;
-}
-template <class T, int eights>
-constexpr auto backward_of() {
-  if constexpr (eights == 0)
-    return backward_wide<T>;
-  else
-    return backward<T, eights>;
-}
-
 Status run(const Context& context, const NormForward& a) {
   if (!a.sum && (a.residual || a.dropout.probability > 0)) return Status::unsupported_shape;
+  const RowDropout x_dropout(a.dropout), y_dropout(a.output_dropout);
   return with_element(context, [&]<class T>(T) {
     const bool aligned = all_aligned<T>(a.columns, a.x, a.residual, a.sum, a.gain, a.shift, a.y);
-    return with_eights(a.columns, [&]<int eights>(std::integral_constant<int, eights>) {
-      return launch(context, row_launch(a.tokens, a.columns), forward_of<T, eights>(), a, aligned);
+    return with_eights(a.columns, aligned, [&]<int eights>(std::integral_constant<int, eights>) {
+      if constexpr (eights == 0) {
+        return launch(context, row_launch(a.tokens, a.columns), forward_wide<T>, a, x_dropout, y_dropout, aligned);
+      } else {
+        const dim3 block = norm_block(a.columns, a.tokens / processors);
+        return launch(context, {static_cast<unsigned>(blocks_for(a.tokens, block.y)), block}, forward<T, eights>, a,
+                      x_dropout, y_dropout);
+      }
     });
   });
 }
@@ -378,53 +187,13 @@ Status run(const Context& context, const NormForward& a) {
 Status run(const Context& context, const NormApply& a) {
   return with_element(context, [&]<class T>(T) {
     const bool aligned = all_aligned<T>(a.columns, a.sum, a.gain, a.shift, a.y);
-    return launch(context, row_launch(a.tokens, a.columns), apply<T>, a, aligned);
+    return launch(context, row_launch(a.tokens, a.columns), apply<T>, a, RowDropout(a.output_dropout), aligned);
   });
-}
-
-std::int64_t backward_blocks(const NormBackward& a) {
-  const std::int64_t blocks = blocks_for(a.tokens, row_block(a.columns).y);
-  return blocks < partial_blocks ? blocks : partial_blocks;
-}
-
-std::size_t bytes_of_partial(const NormBackward& a) {
-  return static_cast<std::size_t>(2 * backward_blocks(a) * a.columns) * sizeof(float);
-}
-std::size_t backward_workspace(const Context& context, const NormBackward& a) {
-  return context.late_parts ? 0 : bytes_of_partial(a);
-}
-
-LateSums sums_of_blocks(const NormBackward& a, const void* partial) {
-  LateSums sums = column_sums(backward_blocks(a), a.columns, partial, a.d_gain, a.d_shift);
-  sums.bytes = bytes_of_partial(a);
-  return sums;
-}
-LateSums late(const Context&, const NormBackward& a, void* parts) {
-  const LateSums sums = sums_of_blocks(a, parts);
-  return a.tokens > 0 && are_aligned(sums) ? sums : LateSums();
-}
-
-Status run(const Context& context, const NormBackward& a) {
-  if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
-  auto* partial = static_cast<float*>(context.late_parts ? context.late_parts : context.workspace);
-  const std::int64_t blocks = backward_blocks(a);
-  const dim3 block = row_block(a.columns);
-  const std::size_t shared = block.y > 1 ? 2 * block.y * static_cast<std::size_t>(a.columns) * sizeof(float) : 0;
-  const Status status = with_element(context, [&]<class T>(T) {
-    const bool aligned = all_aligned<T>(a.columns, a.dy, a.sum, a.gain, a.d_sum_in, a.d_sum, a.dx);
-    return with_eights(a.columns, [&]<int eights>(std::integral_constant<int, eights>) {
-      return launch(context, {static_cast<unsigned>(blocks), block, shared}, backward_of<T, eights>(), a, aligned,
-                    partial, earlier_sums(context));
-    });
-  });
-  if (status != Status::ok || context.late_parts) return status;
-  return launch_sums(context, sums_of_blocks(a, partial));
 }
 
 }  // namespace
 
 void bind(Op<NormForward>& op) { op.run = run; }
 void bind(Op<NormApply>& op) { op.run = run; }
-void bind(Op<NormBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace, op.late = late; }
 
 }  // namespace comera::kernels::cuda

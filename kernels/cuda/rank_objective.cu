@@ -62,24 +62,32 @@ struct Bond {
   double active = 1, norm = 1;
 };
 
-// Eight threads measure one bond, and all get the result. Whole warps must call this; `core` is null if a thread has
+// Four threads measure one bond, and all get the result. Whole warps must call this; `core` is null if a thread has
 // none.
-constexpr int bond_threads = 8;
+constexpr int bond_threads = 4;
 __device__ Bond measure_bond(const Core* core, double threshold) {
+  constexpr int ahead = 8;  // entries that are loaded before they are added
+  const float* const diagonal = core ? core->diagonal : nullptr;
+  const int rank = diagonal ? core->rank : 0;
   int active = 0;
   double norm = 0;
-  for (int j = threadIdx.x % bond_threads; core && core->diagonal && j < core->rank; j += bond_threads) {
-    const float d = core->diagonal[j];
-    if (!(static_cast<double>(d) > threshold)) continue;
-    ++active;
-    norm += d;
+  for (int j = threadIdx.x % bond_threads; j < rank; j += ahead * bond_threads) {
+    float d[ahead];
+#pragma unroll
+    for (int u = 0; u < ahead; ++u) d[u] = j + u * bond_threads < rank ? diagonal[j + u * bond_threads] : NAN;
+#pragma unroll
+    for (int u = 0; u < ahead; ++u) {
+      if (!(static_cast<double>(d[u]) > threshold)) continue;
+      ++active;
+      norm += d[u];
+    }
   }
 #pragma unroll
   for (int bits = bond_threads / 2; bits > 0; bits /= 2) {
     active += __shfl_xor_sync(full_warp, active, bits);
     norm += __shfl_xor_sync(full_warp, norm, bits);
   }
-  return core && core->diagonal ? Bond{static_cast<double>(active), norm} : Bond{};
+  return diagonal ? Bond{static_cast<double>(active), norm} : Bond{};
 }
 
 // Calls store(k, bond) for the bonds after cores 0 .. count - 1; the whole block takes part.
@@ -138,24 +146,32 @@ COMERA_DEVICE void finish(const Totals& all, RankPenalty penalty, double loss, R
 }
 
 // Adds the chains to *totals, or starts it if `begins`. With a state, also computes the decision. One block: first
-// eight threads per bond, then one thread per chain.
+// four threads per bond, then one thread per chain.
 __global__ void __launch_bounds__(measure_threads)
     measure(const Chains __grid_constant__ chains, double threshold, RankPenalty penalty, bool begins,
             const double* loss, Totals* totals, RankState* state) {
   begin_kernel();
   auto* bonds = shared_memory<Bond>();
+  const bool decides = threadIdx.x == 0 && state;
+  RankState now{};  // read here, because each load waits for device memory
+  const double loss_now = decides ? *loss : 0;
+  if (decides) now = *state;
   for_bonds(chains.core, chains.cores, threshold, [&](int k, const Bond& bond) { bonds[k] = bond; });
   __syncthreads();
   Totals own;
   for (int i = threadIdx.x; i < chains.chains; i += measure_threads)
     add_chain(chains.core + chains.first[i], bonds + chains.first[i], chains.first[i + 1] - chains.first[i], own);
-  Totals all{sum_of_block(own.size), sum_of_block(own.surrogate), sum_of_block(own.active), sum_of_block(own.norm)};
+  double sums[] = {own.size, own.surrogate, own.active, own.norm};
+  sums_of_block(sums);
   if (threadIdx.x != 0) return;
+  Totals all{sums[0], sums[1], sums[2], sums[3]};
   if (!begins)
     all.size += totals->size, all.surrogate += totals->surrogate, all.active += totals->active,
         all.norm += totals->norm;
   *totals = all;
-  if (state) finish(all, penalty, *loss, *state);
+  if (!decides) return;
+  finish(all, penalty, loss_now, now);
+  *state = now;
 }
 
 std::size_t bond_bytes(const Chains& chains) { return static_cast<std::size_t>(chains.cores) * sizeof(Bond); }

@@ -79,7 +79,7 @@ Status forward_by_parts(const Context& context, const TtLinearForward& a) {
 
 template <class T>
 bool takes_one_pass(const Context& context, const TtLinearForward& a) {
-  return !by_library(context) && a.path != Path::library && fused_rows<T>(a) != 0;
+  return !by_library(context) && a.path != Path::library && can_fuse<T>(a);
 }
 
 template <class T>
@@ -226,7 +226,7 @@ LateSums late(const Context& context, const TtLinearBackward& a, void* parts) {
 }
 
 bool fuses(const Context& context, const TtLinearForward& a) {
-  return !by_library(context) && (context.dtype == DType::bf16 ? fused_rows<Bf16>(a) : fused_rows<float>(a)) != 0;
+  return !by_library(context) && (context.dtype == DType::bf16 ? can_fuse<Bf16>(a) : can_fuse<float>(a));
 }
 bool fuses(const Context& context, const TtLinearBackward& a) {
   return !by_library(context) && (context.dtype == DType::bf16 ? can_fuse<Bf16>(a) : can_fuse<float>(a));

@@ -126,76 +126,101 @@ constexpr unsigned half_threads = half_warps<T>* warp_size;
 
 constexpr int bf16_parts = 3;  // of a float
 
-// Rounds x to T. What is left replaces x.
-template <class T>
-COMERA_DEVICE float take_part(float& x) {
-  const float part = to_float(to_element<T>(x));
-  x -= part;
-  return part;
-}
+// A lane's part of 32 x 32 elements of row-major memory, loaded before the first use: four neighbours in every fourth
+// row. In words: four floats or two pairs of bf16.
+template <class From>
+struct TileRows {
+  static constexpr int high = warp_size / 8, count = warp_tile / high;
+  using Words = Elements<unsigned, sizeof(From)>;
+  Words row[count];
+  const int first = static_cast<int>(threadIdx.x) % warp_size / 8,
+            column = static_cast<int>(threadIdx.x) % warp_size % 8 * 4;
 
-// A warp copies up to 32 x 32 elements from row-major memory to a tile, with zeros in rows and columns that complete
-// the inner index. A float is the sum of bf16_parts numbers in bf16: its own rounding and those of the rests. Returns
-// true if something is left after part `part`.
-template <class T, bool is_first, class From>
-__device__ bool load_part(const From* from, int ld, int rows, int columns, bool aligned, int part, T* to) {
-  constexpr int high = warp_size / 8;
-  const int lane = static_cast<int>(threadIdx.x) % warp_size, column = lane % 8 * 4,
-            end = (min(rows, warp_tile) + 15) / 16 * 16;
-  bool is_rest = false;
-#pragma unroll 2
-  for (int row = lane / 8; row < end; row += high) {
-    Four x = {};
-    if (row < rows) x = get<Four>(from + row * ld, column, columns, aligned);
-    if constexpr (sizeof(From) == 4 && sizeof(T) == 2) {
+  // Zeros outside. `aligned`: vectors are, and end with `columns`.
+  __device__ TileRows(const From* from, int ld, int rows, int columns, bool aligned) {
+    from += first * ld + column;
+    if (aligned) {
+      const int end = column < columns ? rows : 0;
 #pragma unroll
-      for (float& v : x.v) {
-        float rest = v;
-        if (!is_first) take_part<T>(rest);
-        if (!is_first && part > 1) take_part<T>(rest);
-        v = take_part<T>(rest);
-        is_rest |= rest != 0;
+      for (int i = 0; i < count; ++i, from += high * ld)
+        row[i] = first + i * high < end ? *reinterpret_cast<const Words*>(from) : Words{};
+      return;
+    }
+#pragma unroll 1  // saves registers in the rare case; each step shifts the rows
+    for (int i = 0; i < count; ++i, from += high * ld) {
+      float x[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) x[j] = first + i * high < rows && column + j < columns ? to_float(from[j]) : 0.0f;
+#pragma unroll
+      for (int k = 0; k + 1 < count; ++k) row[k] = row[k + 1];
+      store_floats<4>(x, reinterpret_cast<From*>(&row[count - 1]));
+    }
+  }
+
+  // Writes rows 0 .. end - 1 to a tile. A float is the sum of bf16_parts numbers in bf16: its own rounding and those of
+  // the rests. Writes one of them and keeps the rest; returns true if something is left.
+  template <class T>
+  __device__ bool put(T* to, int end) {
+    bool is_rest = false;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      T* const at = to + (first + i * high) * half_pitch<T> + column;
+      const bool used = first + i * high < end;
+      if constexpr (sizeof(From) == sizeof(T)) {
+        if (used) *reinterpret_cast<Words*>(at) = row[i];
+      } else {
+        float part[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const float x = float_of(row[i].element[j]);
+          part[j] = to_float(to_element<T>(x));
+          row[i].element[j] = bits_of(x - part[j]);
+          is_rest |= x - part[j] != 0;
+        }
+        if (used) store_floats<4>(part, at);
       }
     }
-    store_floats<4>(x.v, to + row * half_pitch<T> + column);
+    return is_rest;
   }
-  return is_rest;
-}
+};
 
-// A warp's product for one run, of tiles at (m0, n0) of the gradient: dE A2[q]^T or A1[p]^T dE.
+// Rows of a tile that a product uses: `inner` of them, and zeros that complete the inner index.
+COMERA_DEVICE int padded_rows(int inner) { return (min(inner, warp_tile) + 15) / 16 * 16; }
+
+// A warp's product for the run of an id with first index `head`, of tiles at (m0, n0) of the gradient: dE A2[q]^T or
+// A1[p]^T dE.
 template <class T, bool of_left>
-__device__ void add_run(const Shape& s, const float* g, const T* other, int m0, int n0, T* tiles, WarpTile& sum) {
+__device__ void add_run(const Shape& s, const float* sums, const T* other, int head, int id, int m0, int n0, T* tiles,
+                        WarpTile& sum) {
   T *const a = tiles, *const b = tiles + warp_tile * half_pitch<T>;
   const int inner = of_left ? s.right : s.left;
-  const bool g_aligned = s.right % 4 == 0 && begin_aligned(g),
+  const bool g_aligned = s.right % 4 == 0 && begin_aligned(sums),
              other_aligned = (of_left ? s.right : s.rank) % 4 == 0 && begin_aligned(other);
+  const float* const g = sums + head * s.columns;
+  other += of_left ? static_cast<std::int64_t>(id % s.right_rows) * s.rank * s.right
+                   : static_cast<std::int64_t>(id / s.right_rows) * s.left * s.rank;
   for (int k0 = 0; k0 < inner; k0 += warp_tile) {
-    const int depth = (min(warp_tile, inner - k0) + 15) / 16 * 16;
-    const auto load_sums = [&](auto is_first, int part) {
-      const bool is_rest =
-          of_left
-              ? load_part<T, is_first()>(g + m0 * s.right + k0, s.right, s.left - m0, s.right - k0, g_aligned, part, a)
-              : load_part<T, is_first()>(g + k0 * s.right + n0, s.right, s.left - k0, s.right - n0, g_aligned, part, b);
-      return __ballot_sync(full_warp, is_rest) != 0;
-    };
-    const auto multiply_tiles = [&] {
-      __syncwarp();
-      if (of_left)
-        multiply<true>(sum, a, half_pitch<T>, b, half_pitch<T>, depth);
-      else
-        multiply_turned(sum, a, half_pitch<T>, b, half_pitch<T>, depth);
-      __syncwarp();
-    };
-    if (of_left)
-      load_part<T, true>(other + n0 * s.right + k0, s.right, s.rank - n0, s.right - k0, other_aligned, 0, b);
-    else
-      load_part<T, true>(other + k0 * s.rank + m0, s.rank, s.left - k0, s.rank - m0, other_aligned, 0, a);
-    bool is_rest = load_sums(std::true_type(), 0);  // no rest: a row of dy that no other was added to
-    multiply_tiles();
+    const int g_row = of_left ? m0 : k0, g_column = of_left ? k0 : n0, other_row = of_left ? n0 : k0,
+              other_column = of_left ? k0 : m0, other_columns = of_left ? s.right : s.rank,
+              other_rows = of_left ? s.rank : s.left, depth = padded_rows(inner - k0);
+    TileRows<T> factors(other + other_row * other_columns + other_column, other_columns, other_rows - other_row,
+                        other_columns - other_column, other_aligned);
+    TileRows<float> rests(g + g_row * s.right + g_column, s.right, s.left - g_row, s.right - g_column, g_aligned);
+    factors.put(of_left ? b : a, padded_rows(other_rows - other_row));
 #pragma unroll 1
-    for (int part = 1; is_rest && part < bf16_parts; ++part) {  // the rest of what is not finite is never 0
-      is_rest = load_sums(std::false_type(), part);
-      multiply_tiles();
+    for (int part = 0; part < bf16_parts; ++part) {
+      const bool is_rest = rests.put(of_left ? a : b, padded_rows(s.left - g_row));
+      __syncwarp();
+#pragma unroll 1
+      for (int k = 0; k < depth; k += 16) {
+        if (of_left)
+          multiply<true>(sum, a + k, half_pitch<T>, b + k, half_pitch<T>, 16);
+        else
+          multiply_turned(sum, a + k * half_pitch<T>, half_pitch<T>, b + k * half_pitch<T>, half_pitch<T>, 16);
+      }
+      __syncwarp();
+      // No rest: a row of dy that no other was added to. The rest of what is not finite is never 0.
+      if (!__any_sync(full_warp, is_rest)) break;
     }
   }
 }
@@ -223,7 +248,7 @@ __device__ void write_tile(const Shape& s, const WarpTile& tile, int m0, int n0,
 
 // Bags of one id in bf16: like look_up_runs, with a warp per id and the products on the tensor cores.
 template <class T>
-__global__ void __launch_bounds__(ids_of_block* warp_size)
+__global__ void __launch_bounds__(ids_of_block* warp_size, 2)
     look_up_tiles(const Shape s, int count, const std::int32_t* keys, const std::int32_t* order, const T* left,
                   const T* right, T* y, bool accumulate) {
   begin_kernel();
@@ -231,7 +256,7 @@ __global__ void __launch_bounds__(ids_of_block* warp_size)
   const int warp = static_cast<int>(threadIdx.x) / warp_size, first_id = static_cast<int>(blockIdx.x) * ids_of_block,
             end = min(count, first_id + ids_of_block), i = first_id + warp;
   if (i >= end || (warp > 0 && keys[i - 1] == keys[i])) return;
-  const int id = keys[i];
+  const int id = keys[i], own = order[i];
   const bool is_inside = id < s.rows;
   const T* const a1 = left + static_cast<std::int64_t>(is_inside ? id / s.right_rows : 0) * s.left * s.rank;
   const T* const a2 = right + static_cast<std::int64_t>(is_inside ? id % s.right_rows : 0) * s.rank * s.right;
@@ -242,24 +267,28 @@ __global__ void __launch_bounds__(ids_of_block* warp_size)
       WarpTile sum;
       sum.clear();
       for (int k0 = 0; k0 < s.rank; k0 += warp_tile) {
-        load_part<T, true>(a1 + m0 * s.rank + k0, s.rank, s.left - m0, s.rank - k0, a1_aligned, 0, a);
-        load_part<T, true>(a2 + k0 * s.right + n0, s.right, s.rank - k0, s.right - n0, a2_aligned, 0, b);
+        TileRows<T> rows(a1 + m0 * s.rank + k0, s.rank, s.left - m0, s.rank - k0, a1_aligned),
+            columns(a2 + k0 * s.right + n0, s.right, s.rank - k0, s.right - n0, a2_aligned);
+        rows.put(a, padded_rows(s.left - m0));
+        columns.put(b, padded_rows(s.rank - k0));
         __syncwarp();
-        multiply<false>(sum, a, half_pitch<T>, b, half_pitch<T>, (min(warp_tile, s.rank - k0) + 15) / 16 * 16);
+        multiply<false>(sum, a, half_pitch<T>, b, half_pitch<T>, padded_rows(s.rank - k0));
         __syncwarp();
       }
       if (!is_inside)
         for (auto& rows : sum.c)
           for (auto& block : rows)
             for (float& x : block) x = NAN;
-      for (int k = i; k < end && keys[k] == id; ++k) write_tile(s, sum, m0, n0, accumulate, y + order[k] * s.columns);
+      write_tile(s, sum, m0, n0, accumulate, y + own * s.columns);
+      for (int k = i + 1; k < end && keys[k] == id; ++k)
+        write_tile(s, sum, m0, n0, accumulate, y + order[k] * s.columns);
     }
 }
 
 // Each block computes one tile of dA1[p] += sum over the runs of p of dE A2[q]^T, or of dA2[q] += sum over the runs of
 // q of A1[p]^T dE. The runs go to the warps in turn, in the order of their ids; the warps' sums are added in order.
 template <class T, bool of_left>
-__global__ void __launch_bounds__(half_threads<T>)
+__global__ void __launch_bounds__(half_threads<T>, 2)
     half_gradient(const Shape s, int count, const std::int32_t* keys, const std::int32_t* right_keys,
                   const std::int32_t* right_order, const float* sums, const T* other, float* gradient) {
   begin_kernel();
@@ -267,14 +296,13 @@ __global__ void __launch_bounds__(half_threads<T>)
   alignas(16) __shared__ unsigned char shared[sizeof(T) * warps * 2 * warp_tile * half_pitch<T>];
   __shared__ int heads[threads], ids[threads], votes_of_warp[warps];
   const int rows = of_left ? s.left : s.rank, columns = of_left ? s.rank : s.right;
-  const int across = (columns + warp_tile - 1) / warp_tile, m0 = static_cast<int>(blockIdx.y) / across * warp_tile,
-            n0 = static_cast<int>(blockIdx.y) % across * warp_tile;
+  const int m0 = static_cast<int>(blockIdx.y) * warp_tile, n0 = static_cast<int>(blockIdx.z) * warp_tile;
   const int row = static_cast<int>(blockIdx.x), t = static_cast<int>(threadIdx.x), lane = t % warp_size,
             warp = t / warp_size;
   const std::int64_t low = of_left ? static_cast<std::int64_t>(row) * s.right_rows : row,
                      high = low + (of_left ? s.right_rows : 1);
-  const int first = keys_below(of_left ? keys : right_keys, count, low),
-            last = keys_below(of_left ? keys : right_keys, count, high);
+  const KeySpan span(of_left ? keys : right_keys, count, low, high);
+  const int first = span.first, last = span.last;
   if (first == last) return;
   T* const tiles = reinterpret_cast<T*>(shared) + warp * 2 * warp_tile * half_pitch<T>;
   WarpTile sum;
@@ -296,11 +324,7 @@ __global__ void __launch_bounds__(half_threads<T>)
       ids[before] = keys[heads[before]];
     }
     __syncthreads();
-    for (int h = warp; h < found; h += warps) {
-      const T* const own = other + (of_left ? static_cast<std::int64_t>(ids[h] % s.right_rows) * s.rank * s.right
-                                            : static_cast<std::int64_t>(ids[h] / s.right_rows) * s.left * s.rank);
-      add_run<T, of_left>(s, sums + heads[h] * s.columns, own, m0, n0, tiles, sum);
-    }
+    for (int h = warp; h < found; h += warps) add_run<T, of_left>(s, sums, other, heads[h], ids[h], m0, n0, tiles, sum);
     __syncthreads();  // other threads may still read the heads of this window
   }
   float* const parts = reinterpret_cast<float*>(shared);  // [warps, 32, 32]
@@ -309,11 +333,21 @@ __global__ void __launch_bounds__(half_threads<T>)
     to[0] = p, to[1] = q;
   });
   __syncthreads();
-  for (int i = t; i < warp_tile * warp_tile; i += threads) {
-    const int m = m0 + i / warp_tile, n = n0 + i % warp_tile;
+  constexpr int elements = warp_tile * warp_tile / threads;  // of a thread; all are loaded before they are added to
+  gradient += static_cast<std::int64_t>(row) * rows * columns;
+  float before[elements];
+#pragma unroll
+  for (int e = 0; e < elements; ++e) {
+    const int i = t + e * threads, m = m0 + i / warp_tile, n = n0 + i % warp_tile;
+    before[e] = m < rows && n < columns ? gradient[m * columns + n] : 0;
+  }
+#pragma unroll
+  for (int e = 0; e < elements; ++e) {
+    const int i = t + e * threads, m = m0 + i / warp_tile, n = n0 + i % warp_tile;
     float total = 0;
+#pragma unroll
     for (int w = 0; w < warps; ++w) total += parts[w * warp_tile * warp_tile + i];
-    if (m < rows && n < columns) gradient[(static_cast<std::int64_t>(row) * rows + m) * columns + n] += total;
+    if (m < rows && n < columns) gradient[m * columns + n] = before[e] + total;
   }
 }
 
@@ -365,18 +399,19 @@ Status forward(const Context& context, const TtmForward& a, const Shape& s) {
 
 template <class T>
 Status half_gradients(const Context& context, const TtmBackward& a, const Shape& s, const BackwardMemory& memory) {
-  const auto tiles = [](int rows, int columns) {
-    return static_cast<unsigned>(blocks_for(rows, warp_tile) * blocks_for(columns, warp_tile));
+  const auto where = [](std::int64_t blocks, int rows, int columns) {
+    const auto tiles = [](int size) { return static_cast<unsigned>(blocks_for(size, warp_tile)); };
+    return Launch{{static_cast<unsigned>(blocks), tiles(rows), tiles(columns)}, half_threads<T>};
   };
   const int count = static_cast<int>(a.bags.ids);
   const TtmTable& t = *a.table;
-  const Status status = launch(context, {{static_cast<unsigned>(left_rows(t)), tiles(s.left, s.rank)}, half_threads<T>},
-                               half_gradient<T, true>, s, count, memory.keys, memory.right_keys, memory.right_order,
-                               memory.sums, static_cast<const T*>(t.right), static_cast<float*>(a.d_left));
+  const Status status = launch(context, where(left_rows(t), s.left, s.rank), half_gradient<T, true>, s, count,
+                               memory.keys, memory.right_keys, memory.right_order, memory.sums,
+                               static_cast<const T*>(t.right), static_cast<float*>(a.d_left));
   if (status != Status::ok) return status;
-  return launch(context, {{static_cast<unsigned>(s.right_rows), tiles(s.rank, s.right)}, half_threads<T>},
-                half_gradient<T, false>, s, count, memory.keys, memory.right_keys, memory.right_order, memory.sums,
-                static_cast<const T*>(t.left), static_cast<float*>(a.d_right));
+  return launch(context, where(s.right_rows, s.rank, s.right), half_gradient<T, false>, s, count, memory.keys,
+                memory.right_keys, memory.right_order, memory.sums, static_cast<const T*>(t.left),
+                static_cast<float*>(a.d_right));
 }
 
 template <class T>

@@ -382,6 +382,8 @@ TEST_CASE("attention in bf16, every backend: lengths around a tile, with and wit
     check({1, 65, 65, 2, 2, 64, Range::causal, dropout});
     check({2, 128, 128, 1, 1, 64, Range::padded, dropout});
     check({1, 200, 200, 1, 1, 64, Range::scattered, dropout});
+    check({2, 300, 100, 2, 2, 64, Range::scattered, dropout});
+    check({1, 170, 128, 2, 2, 24, Range::scattered, dropout});
   }
 }
 

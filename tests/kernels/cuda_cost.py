@@ -115,6 +115,33 @@ def check_sums(folder):
     check(run("--build", folder).returncode == 2, "accepts a build without record_step")
 
 
+# Two steps of three launches, the second of which ends before the first one does; the third is not in the estimate.
+def check_measurement(folder):
+    timeline, step, launches = folder / "timeline", folder / "step", folder / "launches"
+    lines = ["start\tend\tgraph\tstream\tblocks\tthreads\tregisters\tbytes\tname", "5\t9\t0\t1\t1\t1\t1\t0\tearlier"]
+    for start in (10_000, 50_000):
+        for begin, end, blocks, threads, name in ((0, 4000, 264, 128, "tensor<64>"), (1000, 3000, 1, 64, "sums"),
+                                                  (5000, 9000, 7, 32, "other")):
+            lines.append(f"{start + begin}\t{start + end}\t3\t1\t{blocks}\t{threads}\t8\t0\t{name}")
+    timeline.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = [SCRIPT.parent / "gpu_timeline.py", timeline]
+    done = subprocess.run([*command, "3"], capture_output=True, text=True, check=False)
+    step.write_text(done.stdout, encoding="utf-8")
+    rows = [line.split("\t") for line in done.stdout.splitlines()[1:]]
+    check([row[:3] for row in rows[:-1]] == [["0.00", "4.00", "4.00"], ["1.00", "2.00", "0.00"], ["5.00", "4.00", "5.00"]],
+          f"the step is {done.stdout}{done.stderr}")
+    check(rows[-1] == ["9.00", "step of 3 launches, median of 2"], f"the whole step is {rows[-1]}")
+    check(subprocess.run([*command, "4"], capture_output=True, check=False).returncode == 1, "accepts 4 of 3 launches")
+    text = "\n".join("\t".join(map(str, line)) for line in [COLUMNS, *LAUNCHES]) + "\ngraph\t6\n"
+    launches.write_text(text, encoding="utf-8")
+    done = run("--launches", launches, "--no-instructions", "--measured", step)
+    for row in (r" +- +- +1 +5\.0  7 x 32 +other", r" +1 +[0-9.]+ +1 +4\.0  264 x 128 +tensor<64>",
+                r" +2 +[0-9.]+ +1 +0\.0  1 x 64 +sums", r" +3 +[0-9.]+ +3 +9\.0  all"):
+        check(re.search(f"^{row}$", done.stdout, re.MULTILINE), f"no row {row} in {done.stdout}{done.stderr}")
+    check(run("--launches", launches, "--no-instructions", "--measured", timeline).returncode == 2,
+          "accepts a measurement of another kind")
+
+
 def check_instructions():
     lines = cuda_sass.functions_of(DISASSEMBLY)["kernel"]
     wide, narrow = (cuda_sass.mix_of(lines, has_narrow) for has_narrow in (False, True))
@@ -192,6 +219,7 @@ def main():
     build = pathlib.Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as name:
         check_sums(pathlib.Path(name))
+        check_measurement(pathlib.Path(name))
         check_instructions()
         check_waits()
         check_recorded(build, pathlib.Path(name))

@@ -110,6 +110,10 @@ touch "$folder/ended"
 wait
 [ ! -e "$folder/torn" ] || fail "a file was not whole while the script ran"
 
+run PARTS=first ONLY='@(doctor fp32|devices)'
+wants '^0 checks failed, 0 stopped at their limit, 0 not run\.$'
+[ "$status" = 0 ] && [ "$(grep -c '^- .*: passed' "$folder/log")" = 2 ] || fail "ONLY does not select two commands"
+
 run PARTS=correct,fast
 [ "$status" = 2 ] || fail "accepts an unknown part"
 grep -q 'there is no part fast; want some of first,correct' "$folder/log"

@@ -51,30 +51,88 @@ __device__ void fetch_rows(Bf16* to, const Bf16* from, std::int64_t ld, std::int
   }
 }
 
+// The dropout of a block's sequence, in shared memory: one thread computes it, and it takes no registers.
+struct BlockDropout {
+  PhiloxKey key;
+  std::uint32_t site, threshold;
+  std::int64_t sample;
+  float keep;
+
+  __device__ void set(const Dropout& dropout, std::int64_t batch) {
+    sample = dropout.probability > 0 ? dropout.samples[batch] : 0;
+    const DropoutRule rule(dropout);
+    key = rule.key, site = rule.site, threshold = rule.threshold, keep = static_cast<float>(rule.scale);
+  }
+  __device__ DropoutRule rule() const {
+    DropoutRule rule;
+    rule.key = key, rule.site = site, rule.threshold = threshold;
+    return rule;
+  }
+};
+
+// The keys of a lane's two rows, for queries as rows, and all that the block's rows attend to: those of two rows until
+// join() includes the other lanes. The loads of all are under way at the same time.
+struct TensorRange {
+  int row_begin[2], row_end[2], begin, end;
+
+  __device__ TensorRange(const AttentionShape& s, const TensorPlace& at) {
+    const std::int64_t all = at.batch * s.queries;
+    const int queries = static_cast<int>(s.queries), keys = static_cast<int>(s.keys),
+              first = static_cast<int>(at.first_row) + at.lane;
+    const int query[] = {static_cast<int>(at.row(0)), static_cast<int>(at.row(1)), first, first + warp_size};
+    static_assert(tensor_rows == 2 * warp_size);
+    int from[4] = {}, to[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to[i] = query[i] < queries ? keys : 0;
+    if (s.key_begin)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) from[i] = max(s.key_begin[all + min(query[i], queries - 1)], 0);
+    if (s.key_end)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) to[i] = min(s.key_end[all + min(query[i], queries - 1)], to[i]);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) row_begin[half] = from[half], row_end[half] = to[half];
+    begin = min(from[2] < to[2] ? from[2] : keys, from[3] < to[3] ? from[3] : keys);
+    end = max(from[2] < to[2] ? to[2] : 0, from[3] < to[3] ? to[3] : 0);
+  }
+  __device__ void join() {
+    begin = -reduce_warp(-begin, Larger{});
+    end = reduce_warp(end, Larger{});
+  }
+  // True if the lane's rows attend to some of a tile from key `first` on.
+  __device__ bool attends(int first) const {
+    bool some = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      some |= row_begin[half] < min(row_end[half], first + tensor_columns) && first < row_end[half];
+    return some;
+  }
+};
+
 // Loads the tiles of keys and values that the block's queries attend to, through two buffers. Calls use(first, k, v)
-// for each tile, from key `first` on, that any of the warp's queries attends to.
+// for each tile, from key `first` on, that any of the warp's queries attends to. Before, sets `dropout`.
 template <int D, class Args, class Use>
-__device__ void for_keys(const Args& a, const TensorPlace& at, Bf16* tiles, const Use& use) {
+__device__ void for_keys(const Args& a, const TensorPlace& at, TensorRange range, Bf16* tiles, BlockDropout& dropout,
+                         const Use& use) {
   const AttentionShape& s = a.shape;
-  const std::int64_t key_head = at.head / (s.heads / s.key_heads);
-  const int head_size = static_cast<int>(s.head_size);
+  const int head_size = static_cast<int>(s.head_size),
+            key_head = static_cast<int>(at.head) / (static_cast<int>(s.heads) / static_cast<int>(s.key_heads));
   constexpr int tile = tensor_columns * tensor_pitch(D);
   const Bf16* const k_rows = static_cast<const Bf16*>(a.k) + at.batch * s.keys * a.ldk + key_head * s.head_size;
   const Bf16* const v_rows = static_cast<const Bf16*>(a.v) + at.batch * s.keys * a.ldv + key_head * s.head_size;
-  const KeyRange visited = joined_ranges(s, at.batch, at.first_row, tensor_rows);
-  const KeyRange of_warp = joined_ranges(s, at.batch, at.first_of_warp(), tensor_warp_rows);
-  const int warp_begin = static_cast<int>(of_warp.begin), warp_end = static_cast<int>(of_warp.end);
-  const int begin = static_cast<int>(visited.begin) / tensor_columns * tensor_columns;
+  range.join();
+  const int begin = range.begin / tensor_columns * tensor_columns;
 
   const auto fetch = [&](int c, int place) {
     const int first = begin + c * tensor_columns;
     fetch_rows<D, tensor_columns>(tiles + 2 * place * tile, k_rows, a.ldk, first, s.keys, head_size);
     fetch_rows<D, tensor_columns>(tiles + (2 * place + 1) * tile, v_rows, a.ldv, first, s.keys, head_size);
+    if (c == 0 && threadIdx.x == 0) dropout.set(a.dropout, at.batch);  // while the copies are under way
   };
-  for_chunks<2>(static_cast<int>(blocks_for(visited.end - begin, tensor_columns)), fetch, [&](int c, int place) {
+  for_chunks<2>((range.end - begin + tensor_columns - 1) / tensor_columns, fetch, [&](int c, int place) {
     const int first = begin + c * tensor_columns;
-    if (first >= warp_end || first + tensor_columns <= warp_begin) return;
-    use(first, tiles + 2 * place * tile, tiles + (2 * place + 1) * tile);
+    if (__any_sync(full_warp, range.attends(first)))
+      use(first, tiles + 2 * place * tile, tiles + (2 * place + 1) * tile);
   });
 }
 
@@ -118,14 +176,14 @@ __device__ void add_weighted(float (&sums)[D / 8][4], const float (&weights)[blo
   }
 }
 
-// Writes the warp's 16 rows; half h of a lane is multiplied by factor h. `tile` is shared memory that no other warp
-// uses at this point.
-template <int D>
-__device__ void store_rows(Bf16* tile, const float (&sums)[D / 8][4], float factor0, float factor1, Bf16* to,
-                           std::int64_t ld, std::int64_t rows, int head_size) {
+// Writes some columns of the warp's 16 rows; half h of a lane is multiplied by factor h. `tile` is shared memory that
+// no other warp uses at this point.
+template <int D, int columns = D>
+__device__ void store_rows(Bf16* tile, const float (&sums)[columns / 8][4], float factor0, float factor1, Bf16* to,
+                           std::int64_t ld, std::int64_t rows, int columns_left) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
 #pragma unroll
-  for (int n = 0; n < D / 8; ++n) {
+  for (int n = 0; n < columns / 8; ++n) {
     const float upper[2] = {sums[n][0] * factor0, sums[n][1] * factor0},
                 lower[2] = {sums[n][2] * factor1, sums[n][3] * factor1};
     Bf16* const at = tile + lane / 4 * tensor_pitch(D) + 8 * n + lane % 4 * 2;
@@ -133,10 +191,12 @@ __device__ void store_rows(Bf16* tile, const float (&sums)[D / 8][4], float fact
     store_floats<2>(lower, at + 8 * tensor_pitch(D));
   }
   __syncwarp();
-  for (int v = lane; v < tensor_warp_rows * (D / 8); v += warp_size) {
-    const int row = v / (D / 8), column = v % (D / 8) * 8;
+  constexpr int across = columns / 8, high = warp_size / across;
+#pragma unroll
+  for (int i = 0; i < tensor_warp_rows; i += high) {
+    const int row = i + lane / across, column = lane % across * 8;
     using Eight = Elements<Bf16, 8>;
-    if (row < rows && column < head_size)
+    if (row < rows && column < columns_left)
       *reinterpret_cast<Eight*>(to + row * ld + column) =
           *reinterpret_cast<const Eight*>(tile + row * tensor_pitch(D) + column);
   }
@@ -149,22 +209,23 @@ __device__ float reduce_row_lanes(float value, Join join) {
   return join(value, __shfl_xor_sync(full_warp, value, 2));
 }
 
-// The keys of a tile that dropout keeps, for the rows of a lane. Each of the four lanes of a row draws the numbers of
-// 8 keys. Bits 8 half .. 8 half + 7 of word n are keys 8 n .. 8 n + 7 of that half.
+// The keys of a tile that dropout keeps, for the rows of a lane. Each of the four lanes of a row draws the numbers of 8
+// keys.
 struct KeptOfRows {
-  unsigned word[column_blocks];
+  unsigned own = ~0u;
 
-  COMERA_DEVICE bool has(int lane, int half, int n, int j) const {
-    return word[n] >> (8 * half + lane % 4 * 2 + j) & 1u;
+  // Bits 8 half .. 8 half + 7 are keys 8 n .. 8 n + 7 of that half.
+  __device__ unsigned word(int lane, int n) const { return __shfl_sync(full_warp, own, lane / 4 * 4 + n); }
+  static COMERA_DEVICE bool has(unsigned word, int lane, int half, int j) {
+    return word >> (8 * half + lane % 4 * 2 + j) & 1u;
   }
 
-  __device__ KeptOfRows(const DropoutRule& rule, std::int64_t sample, const TensorPlace& at, std::int64_t first_key) {
-    unsigned own = 0;
-#pragma unroll 1  // keeps the registers of one draw only
-    for (int half = 0; half < 2; ++half)
-      own |= kept_keys(renewed(rule), sample, at.row(half), at.head, first_key + at.lane % 4 * 8) << (8 * half);
-#pragma unroll
-    for (int n = 0; n < column_blocks; ++n) word[n] = __shfl_sync(full_warp, own, at.lane / 4 * 4 + n);
+  __device__ KeptOfRows(const BlockDropout& dropout, const TensorPlace& at, std::int64_t first_key) {
+    if (dropout.threshold == 0) return;
+    const DropoutRule rule = dropout.rule();
+    const std::int64_t first = first_key + at.lane % 4 * 8;
+    own = kept_keys(rule, dropout.sample, at.row(0), at.head, first) |
+          kept_keys(rule, dropout.sample, at.row(1), at.head, first) << 8;
   }
 };
 

@@ -35,13 +35,15 @@ struct alignas(16) QueryFacts {
   float lse, delta;  // log2 of its sum of exponentials; dO . O
 
   COMERA_DEVICE bool has(int key) const { return begin <= key && key < end; }
-  COMERA_DEVICE float weight(float score, float scale) const { return exp2f(score * scale - lse); }
+  COMERA_DEVICE float weight(float score, float scale) const { return fast_exp2(score * scale - lse); }
 };
 __device__ inline QueryFacts facts_of(const AttentionBackward& a, std::int64_t batch, std::int64_t head,
                                       std::int64_t query) {
+  if (query >= a.shape.queries) return {0, 0, 0, 0};
+  // not after the range is known, so that the loads overlap
+  const float lse = static_cast<const float*>(a.lse)[(batch * a.shape.heads + head) * a.shape.queries + query];
   const KeyRange range = range_of(a.shape, batch, query);
   if (range.empty()) return {0, 0, 0, 0};
-  const float lse = static_cast<const float*>(a.lse)[(batch * a.shape.heads + head) * a.shape.queries + query];
   return {static_cast<int>(range.begin), static_cast<int>(range.end), lse * log2_of_e, 0};
 }
 
@@ -49,6 +51,7 @@ template <int D>
 __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
     tensor_backward_queries(const AttentionBackward __grid_constant__ a, float* deltas) {
   begin_kernel();
+  __shared__ BlockDropout dropout;
   const AttentionShape& s = a.shape;
   const TensorPlace at;
   const int head_size = static_cast<int>(s.head_size);
@@ -60,9 +63,8 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
   fetch_rows<D, tensor_rows>(d_out, static_cast<const Bf16*>(a.d_out) + o_at, a.ld_out, at.first_row, s.queries,
                              head_size);
 
-  const DropoutRule rule(a.dropout);
-  const std::int64_t sample = rule.threshold ? a.dropout.samples[at.batch] : 0;
-  const float scale = static_cast<float>(s.scale) * log2_of_e, keep = static_cast<float>(rule.scale);
+  const TensorRange range(s, at);
+  const float scale = static_cast<float>(s.scale) * log2_of_e;
   QueryFacts row[2];
   for (int half = 0; half < 2; ++half) {
     row[half] = facts_of(a, at.batch, at.head, at.row(half));
@@ -72,17 +74,19 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
   }
   float sum[D / 8][4] = {};
 
-  for_keys<D>(a, at, tiles, [&](int first, const Bf16* k, const Bf16* v) {
+  for_keys<D>(a, at, range, tiles, dropout, [&](int first, const Bf16* k, const Bf16* v) {
+    const KeptOfRows kept(dropout, at, first);
     const int own = first + at.lane % 4 * 2;
     float score[column_blocks][4] = {}, dp[column_blocks][4] = {};
     add_dots<D>(score, at.of_warp<D>(q), k);
     add_dots<D>(dp, at.of_warp<D>(d_out), v);
-    if (rule.threshold) {
-      const KeptOfRows kept(rule, sample, at, first);
+    if (dropout.threshold) {
 #pragma unroll
-      for (int n = 0; n < column_blocks; ++n)
+      for (int n = 0; n < column_blocks; ++n) {
+        const unsigned word = kept.word(at.lane, n);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) dp[n][i] = kept.has(at.lane, i / 2, n, i % 2) ? dp[n][i] * keep : 0.0f;
+        for (int i = 0; i < 4; ++i) dp[n][i] = kept.has(word, at.lane, i / 2, i % 2) ? dp[n][i] * dropout.keep : 0.0f;
+      }
     }
 #pragma unroll
     for (int n = 0; n < column_blocks; ++n)
@@ -123,9 +127,10 @@ __device__ inline KeyRange joined_queries(const AttentionShape& s, std::int64_t 
 // One bit for each of the warp's keys, for the lane's query.
 __device__ inline unsigned kept_of_keys(const DropoutRule& rule, std::int64_t sample, std::int64_t query,
                                         std::int64_t head, int first_key) {
+  const DropoutRule own = renewed(rule);
   unsigned kept = 0;
-#pragma unroll 1  // keeps the registers of one draw only
-  for (int i = 0; i < 2; ++i) kept |= kept_keys(renewed(rule), sample, query, head, first_key + 8 * i) << (8 * i);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) kept |= kept_keys(own, sample, query, head, first_key + 8 * i) << (8 * i);
   return kept;
 }
 

@@ -17,11 +17,8 @@ struct RowState {
   int begin[2], end[2];
   float largest[2] = {minus_infinity, minus_infinity}, total[2] = {0, 0};
 
-  __device__ RowState(const AttentionShape& s, const TensorPlace& at) {
-    for (int half = 0; half < 2; ++half) {
-      const KeyRange range = range_of(s, at.batch, at.row(half));
-      begin[half] = static_cast<int>(range.begin), end[half] = static_cast<int>(range.end);
-    }
+  __device__ explicit RowState(const TensorRange& range) {
+    for (int half = 0; half < 2; ++half) begin[half] = range.row_begin[half], end[half] = range.row_end[half];
   }
   __device__ bool empty(int half) const { return begin[half] >= end[half]; }
 
@@ -39,7 +36,7 @@ struct RowState {
         now = fmaxf(now, x);
       }
     now = reduce_row_lanes(now, Larger{});
-    const float base = now == minus_infinity ? 0.0f : now, kept = exp2f(largest[half] - base);
+    const float base = now == minus_infinity ? 0.0f : now, kept = fast_exp2(largest[half] - base);
     largest[half] = now;
     total[half] *= kept;
 #pragma unroll
@@ -47,7 +44,7 @@ struct RowState {
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         float& x = score[n][2 * half + j];
-        x = exp2f(x - base);
+        x = fast_exp2(x - base);
         total[half] += x;
       }
     return kept;
@@ -58,6 +55,7 @@ template <int D>
 __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
     tensor_forward(const AttentionForward __grid_constant__ a) {
   begin_kernel();
+  __shared__ BlockDropout dropout;
   const AttentionShape& s = a.shape;
   const TensorPlace at;
   const int head_size = static_cast<int>(s.head_size);
@@ -66,23 +64,24 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
   fetch_rows<D, tensor_rows>(q, static_cast<const Bf16*>(a.q) + at.batch * s.queries * a.ldq + at.head * s.head_size,
                              a.ldq, at.first_row, s.queries, head_size);
 
-  const DropoutRule rule(a.dropout);
-  const std::int64_t sample = rule.threshold ? a.dropout.samples[at.batch] : 0;
+  const TensorRange range(s, at);
+  RowState rows(range);
   const float scale = static_cast<float>(s.scale) * log2_of_e;
-  RowState rows(s, at);
   float sum[D / 8][4] = {};
 
-  for_keys<D>(a, at, tiles, [&](int first, const Bf16* k, const Bf16* v) {
+  for_keys<D>(a, at, range, tiles, dropout, [&](int first, const Bf16* k, const Bf16* v) {
+    const KeptOfRows kept(dropout, at, first);
     float score[column_blocks][4] = {};
     add_dots<D>(score, q_of_warp, k);
     const float kept0 = rows.weigh(score, 0, first, at.lane, scale),
                 kept1 = rows.weigh(score, 1, first, at.lane, scale);
-    if (rule.threshold) {
-      const KeptOfRows kept(rule, sample, at, first);
+    if (dropout.threshold) {
 #pragma unroll
-      for (int n = 0; n < column_blocks; ++n)
+      for (int n = 0; n < column_blocks; ++n) {
+        const unsigned word = kept.word(at.lane, n);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) score[n][i] = kept.has(at.lane, i / 2, n, i % 2) ? score[n][i] : 0.0f;
+        for (int i = 0; i < 4; ++i) score[n][i] = kept.has(word, at.lane, i / 2, i % 2) ? score[n][i] : 0.0f;
+      }
     }
 #pragma unroll
     for (float(&x)[4] : sum) x[0] *= kept0, x[1] *= kept0, x[2] *= kept1, x[3] *= kept1;
@@ -92,7 +91,7 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
   float factor[2];
   for (int half = 0; half < 2; ++half) {
     const float total = reduce_row_lanes(rows.total[half], Add{});
-    factor[half] = rows.empty(half) ? 0.0f : static_cast<float>(rule.scale) / total;
+    factor[half] = rows.empty(half) ? 0.0f : dropout.keep / total;
     if (a.lse && at.lane % 4 == 0 && at.row(half) < s.queries)
       static_cast<float*>(a.lse)[(at.batch * s.heads + at.head) * s.queries + at.row(half)] =
           (rows.largest[half] + log2f(total)) * ln_of_2;

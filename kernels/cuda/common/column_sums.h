@@ -6,7 +6,7 @@
 
 namespace comera::kernels::cuda {
 
-// Largest number of blocks of the launch: an H200 runs this many at once at 768 columns.
+// Largest number of blocks of the launch.
 constexpr std::int64_t partial_blocks = 384;
 
 // first (and second) += the blocks' sums, partial [blocks, 2, columns]. If `second` is null, the second partial sums

@@ -22,7 +22,8 @@ struct GroupSum {
     const int lane = static_cast<int>(threadIdx.x) % warp_size, across = warp_size >> lanes,
               column = (piece * across + lane % across) * width, first = lane / across;
     const bool inside = column < count;
-    float total[width] = {};
+    float total[width] = {}, sum[width] = {};
+    if (inside && first == 0) load_floats<width>(to + column, sum);  // in flight together with the parts
     for (int group = first; group < groups; group += parts_in_flight << lanes) {
       float part[parts_in_flight][width] = {};
 #pragma unroll
@@ -39,8 +40,6 @@ struct GroupSum {
 #pragma unroll
       for (int j = 0; j < width; ++j) total[j] += __shfl_xor_sync(full_warp, total[j], bits);
     if (!inside || first > 0) return;
-    float sum[width];
-    load_floats<width>(to + column, sum);
 #pragma unroll
     for (int j = 0; j < width; ++j) sum[j] += total[j];
     store_floats<width>(sum, to + column);

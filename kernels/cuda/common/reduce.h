@@ -48,4 +48,26 @@ __device__ T sum_of_block(T value) {
   return reduce_block(value, T(0), Add{});
 }
 
+// As sum_of_block, for several values at once: the shuffles of one do not wait for those of another.
+template <class T, int count>
+__device__ void sums_of_block(T (&values)[count]) {
+  __shared__ T parts[count][warp_size];
+  const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size, warps = blockDim.x / warp_size;
+  const auto add_lanes = [&] {
+#pragma unroll
+    for (int bits = warp_size / 2; bits > 0; bits /= 2)
+#pragma unroll
+      for (T& value : values) value += __shfl_xor_sync(full_warp, value, bits);
+  };
+  add_lanes();
+  __syncthreads();  // other threads may still read the parts of the previous call
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    if (lane == 0) parts[i][warp] = values[i];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < count; ++i) values[i] = lane < warps ? parts[i][lane] : T(0);
+  add_lanes();
+}
+
 }  // namespace comera::kernels::cuda

@@ -34,15 +34,21 @@ struct KeyOfId {
 template <int tile, class Key>
 __global__ void sort_tiles(int count, Key key, std::int32_t* tile_keys, std::int32_t* tile_order) {
   begin_kernel();
-  __shared__ int keys[tile];
+  constexpr int four = 4;  // keys of an access
+  alignas(16) __shared__ int keys[tile];
   const int first = static_cast<int>(blockIdx.x) * tile, t = static_cast<int>(threadIdx.x),
             some = min(tile, count - first);
-  const int own = t < some ? key(first + t) : 0;
+  const int own = t < some ? key(first + t) : 0x7FFFFFFF;  // larger than all keys
   keys[t] = own;
   __syncthreads();
   if (t >= some) return;
   int before = 0;
-  for (int j = 0; j < some; ++j) before += keys[j] < own || (keys[j] == own && j < t);
+#pragma unroll 8
+  for (int j = 0; j < tile; j += four) {
+    const auto other = *reinterpret_cast<const Elements<int, four>*>(keys + j);
+#pragma unroll
+    for (int e = 0; e < four; ++e) before += other.element[e] < own + (j + e < t);
+  }
   tile_keys[first + before] = own;
   tile_order[first + before] = first + t;
 }
@@ -60,20 +66,53 @@ COMERA_DEVICE int keys_below(const std::int32_t* keys, int count, std::int64_t k
   return low;
 }
 
+// The keys from which first keys are not below `low` and `high`, searched by the lanes of a warp: sixteen for each of
+// the two, so that 4096 keys take three loads in sequence.
+struct KeySpan {
+  int first, last;
+
+  __device__ KeySpan(const std::int32_t* keys, int count, std::int64_t low, std::int64_t high) {
+    constexpr int lanes = warp_size / 2;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size, half = lane / lanes;
+    const std::int64_t key = half == 0 ? low : high;
+    int begin = 0, end = count;
+    for (int span = count; span > 0; span = (span + lanes - 1) / lanes - 1) {  // the largest span of both searches
+      const int step = (span + lanes - 1) / lanes, probe = begin + lane % lanes * step;
+      const unsigned votes = __ballot_sync(full_warp, probe < end && keys[probe] < key);
+      const int below = __popc(votes >> (lanes * half) & 0xFFFFu);
+      end = min(end, begin + below * step);
+      if (below > 0) begin += (below - 1) * step + 1;
+    }
+    first = __shfl_sync(full_warp, begin, 0);
+    last = __shfl_sync(full_warp, begin, lanes);
+  }
+};
+
 template <int tile>
 __global__ void join_sorted_tiles(int count, const std::int32_t* tile_keys, const std::int32_t* tile_order,
                                   std::int32_t* keys, std::int32_t* order) {
   begin_kernel();
+  constexpr int at_once = 16;  // tiles that are searched together: each step of a search waits for a load
   const int i = static_cast<int>(flat_index());
   if (i >= count) return;
-  const int own_tile = i / tile, key = tile_keys[i];
+  const int own_tile = i / tile, key = tile_keys[i], from = tile_order[i];
   int rank = i % tile;
-  for (int t = 0; t * tile < count; ++t)  // among equal keys, those of earlier tiles come first
-    if (t != own_tile)
-      rank += keys_below(tile_keys + t * tile, min(tile, count - t * tile),
-                         static_cast<std::int64_t>(key) + (t < own_tile));
+  for (int t0 = 0; t0 * tile < count; t0 += at_once) {
+    int below[at_once] = {};
+    for (int step = tile; step > 0; step /= 2)
+#pragma unroll
+      for (int u = 0; u < at_once; ++u) {
+        const int begin = (t0 + u) * tile, probe = below[u] + step;
+        // among equal keys, those of earlier tiles come first
+        if (probe <= min(tile, count - begin) &&
+            tile_keys[begin + probe - 1] < static_cast<std::int64_t>(key) + (t0 + u < own_tile))
+          below[u] = probe;
+      }
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) rank += t0 + u == own_tile ? 0 : below[u];
+  }
   keys[rank] = key;
-  order[rank] = tile_order[i];
+  order[rank] = from;
 }
 
 struct SortMemory {
@@ -172,8 +211,9 @@ __global__ void sum_pieces(Runs runs, Bags bags, const T* dy, Sums sums) {
   begin_kernel();
   __shared__ int keys[ids_of_chunk + 1], bag[ids_of_chunk];
   __shared__ float weight[ids_of_chunk];
-  constexpr int ahead = 4;  // rows that are loaded before they are added
+  constexpr int ahead = 8;  // rows that are loaded before they are added
   const int first = static_cast<int>(blockIdx.x) * ids_of_chunk, some = min(ids_of_chunk, runs.count - first);
+  const int earlier = first > 0 ? runs.keys[first - 1] : -1;
   for (int i = static_cast<int>(threadIdx.x); i <= some; i += fold_threads) {
     keys[i] = first + i < runs.count ? runs.keys[first + i] : -1;
     if (i >= some) continue;
@@ -183,7 +223,7 @@ __global__ void sum_pieces(Runs runs, Bags bags, const T* dy, Sums sums) {
   __syncthreads();
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes;
   if (column >= runs.columns) return;
-  const bool continues = first > 0 && runs.keys[first - 1] == keys[0];
+  const bool continues = earlier == keys[0];
   float sum[lanes] = {}, next[ahead][lanes];
   int begin = 0;
   for (int i0 = 0; i0 < some; i0 += ahead) {

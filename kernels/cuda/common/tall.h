@@ -3,14 +3,18 @@
 // (q, k, v) share one launch.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/common/activation.h"
-#include "kernels/cuda/common/vector.h"
+#include "kernels/cuda/common/eights.h"
 #include "kernels/cuda/common/workspace.h"
 #include "kernels/tt_linear.h"
 
 namespace comera::kernels::cuda {
 
 constexpr unsigned tall_rows = 8;                 // rows of a block at a time, 32 threads per row
+constexpr std::int64_t most_blocks_down = 65535;  // in a grid
+constexpr int rows_in_flight = 4;                 // that a thread loads before it uses the first
 constexpr std::int64_t rows_of_column_tile = 64;  // rows that one block sums, at least
 constexpr std::int64_t most_column_tiles = 256;   // with more rows, the tiles become larger
 
@@ -28,8 +32,8 @@ struct FinishItem {
   std::int64_t columns = 0, ld = 0;
 };
 
-// d_pre = dy * act'(pre + pre_bias), if `pre` and `d_pre` are set; and column sums over each tile of rows, if `sums`
-// is set.
+// d_pre = dy * act'(pre + pre_bias), if `pre` and `d_pre` are set; and column sums over each tile of rows, if `sums` is
+// set.
 template <class T>
 struct SlopeItem {
   const T *dy = nullptr, *pre = nullptr;
@@ -58,57 +62,114 @@ inline Launch tall_launch(std::int64_t widest, std::int64_t rows, int lanes, int
           {warp_size, tall_rows}};
 }
 
+// A thread has as many rows as it loads at once, or fewer, if otherwise the blocks are too few for all processors.
+inline Launch finish_launch(std::int64_t widest, std::int64_t rows, int lanes, int items) {
+  const std::int64_t across = blocks_for(widest, warp_size * lanes),
+                     down = std::clamp(blocks_for(2 * processors, across * items),
+                                       blocks_for(rows, rows_in_flight * tall_rows), blocks_for(rows, tall_rows));
+  return {{static_cast<unsigned>(across), static_cast<unsigned>(std::min(down, most_blocks_down)),
+           static_cast<unsigned>(items)},
+          {warp_size, tall_rows}};
+}
+
+// The bias of a thread's columns; zero if it is null.
+template <int lanes>
+__device__ void load_bias(const float* bias, std::int64_t column, float (&to)[lanes]) {
+  if (!bias) return;
+  constexpr int step = lanes < 4 ? 1 : 4;
+#pragma unroll
+  for (int j = 0; j < lanes; j += step) load_floats<step>(bias + column + j, to + j);
+}
+
+// Loads a thread's elements of those of a few rows, `step` elements apart, that exist.
+template <class T, int lanes, int count>
+__device__ void load_rows(const T* from, std::int64_t rows, std::int64_t stride, std::int64_t step,
+                          Stored<T, lanes> (&to)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    if (i * stride < rows) to[i].load(from + i * step);
+}
+
 template <class T, int lanes>
-__global__ void finish_rows(const TallItems<FinishItem<T>> __grid_constant__ items, std::int64_t rows,
-                            Activation activation) {
+__global__ void __launch_bounds__(warp_size* tall_rows, 4)
+    finish_rows(const TallItems<FinishItem<T>> __grid_constant__ items, std::int64_t rows, Activation activation) {
   begin_kernel();
   const FinishItem<T>& o = items.item[blockIdx.z];
-  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x) * lanes;
+  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x) * lanes,
+                     stride = static_cast<std::int64_t>(gridDim.y) * tall_rows;
   if (column >= o.columns) return;
-  float bias[lanes] = {}, value[lanes];
-  if (o.bias) {
+  float bias[lanes] = {};
+  load_bias(o.bias, column, bias);
+  with_constant(activation, [&](auto fixed) {
+    const std::int64_t first = blockIdx.y * tall_rows + threadIdx.y, step = stride * o.ld;
+    // With pointers that the loop advances, nvcc 13.0 stores 16 bytes at once; with indices it splits them.
+    T* y = o.y + first * o.ld + column;
+    T* pre = o.pre ? o.pre + first * o.ld + column : nullptr;
+    for (std::int64_t row = first; row < rows; row += rows_in_flight * stride) {
+      Stored<T, lanes> stored[rows_in_flight];
+      load_rows(y, rows - row, stride, step, stored);
 #pragma unroll
-    for (int j = 0; j < lanes; ++j) bias[j] = o.bias[column + j];
-  }
-  const std::int64_t first = blockIdx.y * rows_per_tile(rows), last = min(rows, first + rows_per_tile(rows));
-  for (std::int64_t row = first + threadIdx.y; row < last; row += tall_rows) {
-    const std::int64_t at = row * o.ld + column;
-    load_floats<lanes>(o.y + at, value);
+      for (int i = 0; i < rows_in_flight; ++i) {
+        if (row + i * stride >= rows) break;
+        float value[lanes];
 #pragma unroll
-    for (int j = 0; j < lanes; ++j) value[j] += bias[j];
-    if (o.pre) store_floats<lanes>(value, o.pre + at);
+        for (int j = 0; j < lanes; ++j) value[j] = stored[i][j] + bias[j];
+        if (pre) store_floats<lanes>(value, pre + i * step);
 #pragma unroll
-    for (int j = 0; j < lanes; ++j) value[j] = activate<float>(activation, value[j]);
-    store_floats<lanes>(value, o.y + at);
+        for (int j = 0; j < lanes; ++j) value[j] = activate<T>(decltype(fixed)::value, value[j]);
+        store_floats<lanes>(value, y + i * step);
+      }
+      y += rows_in_flight * step;
+      if (pre) pre += rows_in_flight * step;
+    }
+  });
+}
+
+// A thread's part of a tile: applies the slope and sums the columns.
+template <Activation activation, class T, int lanes>
+__device__ void slope_tile(const SlopeItem<T>& o, std::int64_t column, std::int64_t first, std::int64_t last,
+                           float (&sum)[lanes]) {
+  float bias[lanes] = {};
+  load_bias(o.pre_bias, column, bias);
+  constexpr int ahead = activation == Activation::none ? rows_in_flight : 1;  // slopes are long code
+  const std::int64_t dy_step = tall_rows * o.ld_dy, pre_step = tall_rows * o.ld_pre, d_step = tall_rows * o.ld_d_pre;
+  const T *dy = o.dy + first * o.ld_dy + column, *pre = o.pre ? o.pre + first * o.ld_pre + column : nullptr;
+  T* d_pre = o.d_pre ? o.d_pre + first * o.ld_d_pre + column : nullptr;
+  for (std::int64_t row = first; row < last; row += ahead * tall_rows) {
+    Stored<T, lanes> stored_dy[ahead], stored_pre[ahead];
+    load_rows(dy, last - row, tall_rows, dy_step, stored_dy);
+    if (pre) load_rows(pre, last - row, tall_rows, pre_step, stored_pre);
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) {
+      if (row + i * tall_rows >= last) break;
+      float value[lanes];
+#pragma unroll
+      for (int j = 0; j < lanes; ++j) {
+        value[j] = stored_dy[i][j];
+        if (pre) value[j] *= activation_slope<float>(activation, stored_pre[i][j] + bias[j]);
+        sum[j] += value[j];
+      }
+      if (d_pre) store_floats<lanes>(value, d_pre + i * d_step);
+    }
+    dy += ahead * dy_step;
+    if (pre) pre += ahead * pre_step;
+    if (d_pre) d_pre += ahead * d_step;
   }
 }
 
 // One tile of rows: applies the slope, sums the columns in each of the eight thread rows, then adds these in order.
 template <class T, int lanes>
-__global__ void slope_rows(const TallItems<SlopeItem<T>> __grid_constant__ items, std::int64_t rows,
-                           Activation activation) {
+__global__ void __launch_bounds__(warp_size* tall_rows)
+    slope_rows(const TallItems<SlopeItem<T>> __grid_constant__ items, std::int64_t rows, Activation activation) {
   begin_kernel();
   __shared__ float parts[tall_rows][warp_size * lanes];
   const SlopeItem<T>& o = items.item[blockIdx.z];
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x) * lanes;
-  float bias[lanes] = {}, sum[lanes] = {}, value[lanes], pre[lanes];
-  const bool inside = column < o.columns;
-  if (inside && o.pre_bias) {
-#pragma unroll
-    for (int j = 0; j < lanes; ++j) bias[j] = o.pre_bias[column + j];
-  }
+  float sum[lanes] = {};
   const std::int64_t first = blockIdx.y * rows_per_tile(rows), last = min(rows, first + rows_per_tile(rows));
-  for (std::int64_t row = first + threadIdx.y; inside && row < last; row += tall_rows) {
-    load_floats<lanes>(o.dy + row * o.ld_dy + column, value);
-    if (o.pre) {
-      load_floats<lanes>(o.pre + row * o.ld_pre + column, pre);
-#pragma unroll
-      for (int j = 0; j < lanes; ++j) value[j] *= activation_slope<float>(activation, pre[j] + bias[j]);
-    }
-    if (o.d_pre) store_floats<lanes>(value, o.d_pre + row * o.ld_d_pre + column);
-#pragma unroll
-    for (int j = 0; j < lanes; ++j) sum[j] += value[j];
-  }
+  with_constant(o.pre ? activation : Activation::none, [&](auto fixed) {
+    if (column < o.columns) slope_tile<decltype(fixed)::value>(o, column, first + threadIdx.y, last, sum);
+  });
   if (!o.sums) return;
 #pragma unroll
   for (int j = 0; j < lanes; ++j) parts[threadIdx.y][threadIdx.x * lanes + j] = sum[j];
@@ -153,9 +214,10 @@ Status finish(const Context& context, const TallItems<FinishItem<T>>& items, std
   if (!needed) return Status::ok;
   constexpr int wide = lanes_of_vector<T>;
   if (aligned)
-    return launch(context, tall_launch(items.widest(), rows, wide, items.count), finish_rows<T, wide>, items, rows,
+    return launch(context, finish_launch(items.widest(), rows, wide, items.count), finish_rows<T, wide>, items, rows,
                   activation);
-  return launch(context, tall_launch(items.widest(), rows, 1, items.count), finish_rows<T, 1>, items, rows, activation);
+  return launch(context, finish_launch(items.widest(), rows, 1, items.count), finish_rows<T, 1>, items, rows,
+                activation);
 }
 
 template <class T>

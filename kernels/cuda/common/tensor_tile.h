@@ -62,10 +62,10 @@ using emulator::wait_for_copies;
 // `columns_left` columns, zeros otherwise. A thread stays in one column, so that its next address is a sum.
 template <int rows, int wide, int pitch, int threads, class T>
 __device__ __forceinline__ void copy_rows(T* to, const T* from, std::int64_t ld, std::int64_t rows_left,
-                                          int columns_left) {
+                                          int columns_left, int thread = static_cast<int>(threadIdx.x)) {
   static_assert(threads % wide == 0);
   constexpr int lanes = 16 / static_cast<int>(sizeof(T)), step = threads / wide;
-  const int t = static_cast<int>(threadIdx.x), row = t / wide, column = t % wide * lanes;
+  const int row = thread / wide, column = thread % wide * lanes;
   const int left = column < columns_left ? static_cast<int>(rows_left < rows ? rows_left : rows) : 0;
   const T* source = from + row * ld + column;
 #pragma unroll
@@ -194,15 +194,21 @@ __device__ inline void multiply_turned(WarpTile& tile, const float* a, int lda, 
   }
 }
 
+struct NoWork {
+  __device__ void operator()() const {}
+};
+
 // Passes chunks 0 .. count - 1 through `stages` buffers of shared memory; later chunks are copied while earlier ones
 // are used. fetch(chunk, place) starts a thread's copies. use(chunk, place) runs when they are complete for every
-// thread of the block. On return no copy is pending and all threads are synchronised.
-template <int stages, class Fetch, class Use>
-__device__ void for_chunks(int count, const Fetch& fetch, const Use& use) {
+// thread of the block. meanwhile() is other work, done while the first chunks arrive. On return no copy is pending and
+// all threads are synchronised.
+template <int stages, class Fetch, class Use, class Meanwhile = NoWork>
+__device__ void for_chunks(int count, const Fetch& fetch, const Use& use, const Meanwhile& meanwhile = {}) {
   for (int s = 0; s + 1 < stages; ++s) {
     if (s < count) fetch(s, s);
     commit_copies();
   }
+  meanwhile();
   for (int c = 0; c < count; ++c) {
     wait_for_copies<stages - 2>();
     __syncthreads();  // the chunk is complete for all threads, and no thread reads the previous one

@@ -15,7 +15,9 @@ namespace comera::kernels::cuda {
 template <class T, int strips_, int teams_ = 1>
 struct LeftTile {
   static constexpr int teams = teams_, strips = strips_, warps = sizeof(T) == 2 && strips == 1 ? 8 : 4,
-                       threads = warps * warp_size, stages = 2;
+                       threads = warps * warp_size;
+  // Two teams have a processor to themselves: the copies of two tiles are in flight, not of one.
+  static constexpr int stages = teams > 1 ? 3 : 2;
   static constexpr int columns = warps * warp_tile, ranks = strips * warp_tile;
   static constexpr int pad = lanes_of_vector<T>, pitch = columns + pad, u1_pitch = ranks + pad,
                        out_pitch = warp_tile + 8;
@@ -58,27 +60,67 @@ __device__ void fetch_input(const LeftGradient<T>& a, int first, std::int64_t to
       to, a.x + token * a.ldx + first, a.ldx, a.tokens - token, a.in - first);
 }
 
-// U1 of a tile of tokens: the parts of all slices added in order and rounded to T for the products.
+// The parts of four neighbours in a row of U1.
+struct SliceParts {
+  const float* from = nullptr;
+  std::int64_t step = 0;  // to the next slice
+  int slices = 0;
+
+  SliceParts() = default;
+  template <class T>
+  __device__ SliceParts(const LeftGradient<T>& a, std::int64_t token, int column) {
+    if (token >= a.tokens || column >= a.width) return;
+    int i = 0;
+    while (i + 1 < a.outputs && column >= a.output[i].offset + a.output[i].rank) ++i;
+    const LeftOutput& o = a.output[i];
+    from = o.u1 + token * o.rank + column - o.offset, step = a.tokens * o.rank, slices = o.slices;
+  }
+};
+
+// U1 of a tile of tokens: the parts of all slices added in order and rounded to T for the products. A thread loads
+// `most` parts of 16 bytes before it adds the first one: each wait costs more than all additions.
 template <class Tile, class T>
 __device__ void add_slices(const LeftGradient<T>& a, std::int64_t token, T* to) {
-  constexpr int wide = Tile::ranks / 4;
-  for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += Tile::threads) {
-    const int row = v / wide, column = v % wide * 4;
-    float total[4] = {}, part[4];
-    if (token + row < a.tokens && column < a.width) {
-      int i = 0;
-      while (i + 1 < a.outputs && column >= a.output[i].offset + a.output[i].rank) ++i;
-      const LeftOutput& o = a.output[i];
-      const float* from = o.u1 + (token + row) * o.rank + column - o.offset;
-#pragma unroll(Tile::strips == 1 ? 8 : 4)
-      for (int slice = 0; slice < o.slices; ++slice, from += a.tokens * o.rank) {
-        load_floats<4>(from, part);
+  constexpr int most = Tile::teams * Tile::threads > 256 ? 8 : 12;  // as many as there are registers
+  constexpr int wide = Tile::ranks / 4, count = back_rows * wide / Tile::threads,
+                vectors = count % 3 == 0   ? 3
+                          : count % 2 == 0 ? 2
+                                           : 1,
+                parts = most / vectors;
+  static_assert(back_rows * wide % Tile::threads == 0 && count % vectors == 0);
+#pragma unroll 1
+  for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += vectors * Tile::threads) {
+    SliceParts from[vectors];
+    float total[vectors][4] = {};
+    int slices = 0;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) total[j] += part[j];
-      }
-      if (blockIdx.x == 0) store_floats<4>(total, a.u1 + (token + row) * a.width + column);
+    for (int i = 0; i < vectors; ++i) {
+      const int at = v + i * Tile::threads;
+      from[i] = SliceParts(a, token + at / wide, at % wide * 4);
+      slices = max(slices, from[i].slices);
     }
-    store_floats<4>(total, to + row * Tile::u1_pitch + column);
+#pragma unroll 1
+    for (int first = 0; first < slices; first += parts) {
+      float part[vectors][parts][4] = {};
+#pragma unroll
+      for (int i = 0; i < vectors; ++i)
+#pragma unroll
+        for (int p = 0; p < parts; ++p)
+          if (first + p < from[i].slices) load_floats<4>(from[i].from + (first + p) * from[i].step, part[i][p]);
+#pragma unroll
+      for (int i = 0; i < vectors; ++i)
+#pragma unroll
+        for (int p = 0; p < parts; ++p)
+#pragma unroll
+          for (int j = 0; j < 4; ++j) total[i][j] += part[i][p][j];
+    }
+#pragma unroll
+    for (int i = 0; i < vectors; ++i) {
+      const int at = v + i * Tile::threads, row = at / wide, column = at % wide * 4;
+      store_floats<4>(total[i], to + row * Tile::u1_pitch + column);
+      if (blockIdx.x == 0 && token + row < a.tokens && column < a.width)
+        store_floats<4>(total[i], a.u1 + (token + row) * a.width + column);
+    }
   }
 }
 
@@ -88,15 +130,16 @@ struct LaneVectors {
   static constexpr int lanes = lanes_of_vector<T>, wide = warp_tile / lanes, count = back_rows * wide / warp_size;
   Elements<T, lanes> vector[count];
 
-  // f(vector, row, first column) for the vectors inside dx
+  // f(vector, its place in dx, row, first column) for the vectors inside dx
   template <class F>
   __device__ void for_inside(const LeftGradient<T>& a, int first, std::int64_t token, const F& f) {
+    constexpr int step = warp_size / wide;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane / wide, column = lane % wide * lanes;
+    const int rows = first + column < a.in ? static_cast<int>(min(a.tokens - token, std::int64_t{back_rows})) - row : 0;
+    T* const at = a.dx + (token + row) * a.lddx + first + column;
 #pragma unroll
-    for (int i = 0; i < count; ++i) {
-      const int v = static_cast<int>(threadIdx.x) % warp_size + i * warp_size, row = v / wide,
-                column = v % wide * lanes;
-      if (token + row < a.tokens && first + column < a.in) f(vector[i], row, column);
-    }
+    for (int i = 0; i < count; ++i)
+      if (i * step < rows) f(vector[i], at + i * step * a.lddx, row + i * step, column);
   }
 };
 
@@ -105,9 +148,8 @@ template <class T>
 __device__ LaneVectors<T> load_dx(const LeftGradient<T>& a, int first, std::int64_t token) {
   LaneVectors<T> before = {};
   if (a.accumulate_dx)
-    before.for_inside(a, first, token, [&](auto& vector, int row, int column) {
-      vector =
-          *reinterpret_cast<const Elements<T, lanes_of_vector<T>>*>(a.dx + (token + row) * a.lddx + first + column);
+    before.for_inside(a, first, token, [](auto& vector, const T* at, int, int) {
+      vector = *reinterpret_cast<const Elements<T, lanes_of_vector<T>>*>(at);
     });
   return before;
 }
@@ -123,13 +165,13 @@ __device__ void write_dx(const LeftGradient<T>& a, const WarpTile& tile, LaneVec
     to[0] = p, to[1] = q;
   });
   __syncwarp();
-  before.for_inside(a, first, token, [&](const auto& vector, int row, int column) {
+  before.for_inside(a, first, token, [&](const auto& vector, T* at, int row, int column) {
     float value[lanes];
 #pragma unroll
     for (int j = 0; j < lanes; j += 4) load_floats<4>(out + row * Tile::out_pitch + column + j, value + j);
 #pragma unroll
     for (int j = 0; j < lanes; ++j) value[j] += to_float(vector.element[j]);
-    store_floats<lanes>(value, a.dx + (token + row) * a.lddx + first + column);
+    store_floats<lanes>(value, at);
   });
   __syncwarp();
 }
@@ -138,7 +180,6 @@ template <class T, int strips, int teams>
 __global__ void __launch_bounds__(teams* LeftTile<T, strips>::threads)
     tt_backward_left(const LeftGradient<T> __grid_constant__ a, const GroupSums<> __grid_constant__ right_sums) {
   begin_kernel();
-  add_sums(right_sums);
   using Tile = LeftTile<T, strips, teams>;
   const int warp = static_cast<int>(threadIdx.x) / warp_size, first = static_cast<int>(blockIdx.x) * Tile::columns,
             own = warp * warp_tile, team = static_cast<int>(threadIdx.y);
@@ -156,7 +197,7 @@ __global__ void __launch_bounds__(teams* LeftTile<T, strips>::threads)
   const auto fetch = [&](int c, int place) {
     if (a.x) fetch_input<Tile>(a, first, tiles.token(c, team), places + place * back_rows * Tile::pitch);
   };
-  for_chunks<Tile::stages>(tiles.passes(), fetch, [&](int c, int place) {
+  const auto use = [&](int c, int place) {
     const std::int64_t token = tiles.token(c, team);
     add_slices<Tile>(a, token, u1);
     __syncthreads();
@@ -172,7 +213,8 @@ __global__ void __launch_bounds__(teams* LeftTile<T, strips>::threads)
 #pragma unroll
     for (int s = 0; s < strips; ++s)
       multiply_turned(d_left[s], x, Tile::pitch, u1 + s * warp_tile, Tile::u1_pitch, back_rows);
-  });
+  };
+  for_chunks<Tile::stages>(tiles.passes(), fetch, use, [&] { add_sums(right_sums); });
   if (!a.x) return;
   join_teams<Tile, strips * 32>([&](const auto& f) {
 #pragma unroll

@@ -64,9 +64,10 @@ class Stepper {
 };
 
 // One row per op, and on a device per op and shape. `step_ms`: of an unprofiled step, which on a device is a graph; the
-// steps here repeat each call there, so the rest of the time is not theirs.
+// steps here repeat each call there some 80 times, so few steps suffice, and the rest of the time is not theirs.
 std::vector<BenchRow> profiled_rows(engine::Engine& engine, Stepper& stepper, int repetitions, double step_ms) {
   const bool on_device = engine.machine().backend->device.open != nullptr;
+  if (on_device) repetitions = std::min(repetitions, 3);
   std::map<std::pair<std::string, std::string>, std::pair<BenchRow, std::vector<double>>> rows;  // by op and shape
   std::vector<double> others;
   TaskProgress task("timing the parts of the step", repetitions);
