@@ -10,6 +10,8 @@ constexpr unsigned threads = 256;
 
 // Position of an element of a chain's product: rows of A in the order of the TT, columns of B without the gauge's.
 struct TtPlace {
+  static constexpr int together = 8;  // indices of a find() that registers allow
+
   struct Spot {
     int row = 0, column = 0;
     COMERA_DEVICE Spot operator+(const Spot& other) const { return {row + other.row, column + other.column}; }
@@ -26,6 +28,11 @@ struct TtPlace {
   COMERA_DEVICE std::int64_t index(const Spot& spot) const {
     const int row = order ? order[spot.row] : spot.row, column = stored ? stored[spot.column] : spot.column;
     return static_cast<std::int64_t>(row) * ld + column;
+  }
+  template <int count>
+  COMERA_DEVICE void find(int (&at)[count], std::int64_t (&to)[count]) const {
+#pragma unroll
+    for (int j = 0; j < count; ++j) to[j] = index(split(at[j]));
   }
 };
 

@@ -9,22 +9,35 @@ namespace {
 // Maps (open bond, m_1, n_1, m_2, n_2, ..., last bond) to (rows, columns, rank) for the left factor and to (rows,
 // rank, columns) for the right one. One of the two bonds has size 1 in each.
 struct TtmPlace {
+  static constexpr int together = 8;  // indices of a find() that registers allow
   int count = 0, open_rank = 1, columns = 1;
   Divisor last_rank, m[max_cores], n[max_cores];
 
   using Spot = std::int64_t;
   COMERA_DEVICE Spot index(Spot at) const { return at; }
   COMERA_DEVICE Spot split(int at) const {
-    const int last = last_rank.split(at);
-    int row = 0, column = 0, row_stride = 1, column_stride = 1;
+    int one[] = {at};
+    std::int64_t to[1];
+    find(one, to);
+    return to[0];
+  }
+  // The place is a sum of digits times strides. It has 31 bits (indices_fit).
+  template <int some>
+  COMERA_DEVICE void find(int (&at)[some], std::int64_t (&to)[some]) const {
+    int place[some], column_stride = last_rank.value(), row_stride = open_rank * columns * last_rank.value();
+#pragma unroll
+    for (int j = 0; j < some; ++j) place[j] = last_rank.split(at[j]);
 #pragma unroll 1
     for (int k = count - 1; k >= 0; --k) {
-      column += column_stride * n[k].split(at);
-      column_stride *= n[k].value();
-      row += row_stride * m[k].split(at);
-      row_stride *= m[k].value();
+#pragma unroll
+      for (int j = 0; j < some; ++j) {
+        place[j] += column_stride * n[k].split(at[j]);
+        place[j] += row_stride * m[k].split(at[j]);
+      }
+      column_stride *= n[k].value(), row_stride *= m[k].value();
     }
-    return ((static_cast<std::int64_t>(row) * open_rank + at) * columns + column) * last_rank.value() + last;
+#pragma unroll
+    for (int j = 0; j < some; ++j) to[j] = place[j] + at[j] * columns * last_rank.value();
   }
 };
 

@@ -25,7 +25,8 @@ COMERA_DEVICE float masked(float value, double threshold) {
 // factor whose elements are at place(index). Columns are multiplied by the masked diagonal of length `period`.
 //
 // A Place splits an index into places that can be added: index(split(row * columns) + split(column)) is the place of an
-// element, so that a tile's rows and columns are each split once.
+// element, so that a tile's rows and columns are each split once. find(at, index) is index(split(at)) for several
+// indices, whose divisions and reads overlap.
 template <class Place>
 struct Operand {
   const float* data = nullptr;
@@ -39,12 +40,14 @@ struct Operand {
   template <int count>
   COMERA_DEVICE void read(const int (&at)[count], const Place& place, float (&value)[count]) const {
     if (placed) {
-      constexpr int some = count < 8 ? count : 8;
+      constexpr int some = count < Place::together ? count : Place::together;
 #pragma unroll
       for (int first = 0; first < count; first += some) {
+        int part[some];
         std::int64_t index[some];
 #pragma unroll
-        for (int j = 0; j < some; ++j) index[j] = place.index(place.split(at[first + j]));
+        for (int j = 0; j < some; ++j) part[j] = at[first + j];
+        place.find(part, index);
 #pragma unroll
         for (int j = 0; j < some; ++j) value[first + j] = data[index[j]];
       }
@@ -80,6 +83,7 @@ constexpr int rows_of(ChainTile tile) { return tile == ChainTile::tall ? 128 : t
 constexpr int columns_of(ChainTile tile) { return 4096 / groups_of(tile) / rows_of(tile); }
 constexpr ChainTile tile_for(int rows, int columns, int inner) {
   if (rows <= 32 && columns <= 32 && inner > chain_inner) return ChainTile::deep;
+  if ((rows <= 32 || columns <= 32) && inner >= groups_of(ChainTile::deep) * chain_inner) return ChainTile::deep;
   return columns <= 32 ? ChainTile::tall : rows <= 32 ? ChainTile::flat : ChainTile::square;
 }
 
@@ -98,47 +102,55 @@ struct SmallProduct {
   unsigned blocks = 0, first_block = 0;
 };
 
-// A thread's elements of inner indices [k0, k0 + 32) of `width` rows or columns of a product. They are read into
-// registers, so that the reads of the next inner indices are under way while this one's products are computed, and then
-// stored as to[inner][width + 4], with zeros outside. by_inner: the stored matrix is [inner, across], else [across,
-// inner]. A thread stays in one stored column. A warp reads whole sectors of 32 bytes and writes without bank
-// conflicts.
-template <int width>
+// A thread's elements of `groups` times 32 inner indices from k0 on, of `width` rows or columns of a product. They are
+// read into registers, so that the reads of the next inner indices are under way while this one's products are
+// computed, and then stored as to[inner][width + 4] per group, with zeros outside. by_inner: the stored matrix is
+// [inner, across], else [across, inner]. A thread stays in one stored column per group. A warp reads whole sectors of
+// 32 bytes and writes without bank conflicts.
+template <int width, int groups>
 class TilePart {
  public:
   // is_plain: the caller knows that the matrix is.
   template <bool is_plain, class Place>
   __device__ void read(const Operand<Place>& from, bool by_inner, int first, int end, int k0, int last,
                        const Place& place, double threshold) {
-    const int t = static_cast<int>(threadIdx.x), lane = t % warp_size, warp = t / warp_size;
-    const int inner = k0 + (by_inner ? t / width : lane % 8 + warp % 4 * 8),
-              across = first + (by_inner ? t % width : lane / 8 + warp / 4 * 4);
-    const int column = by_inner ? across : inner, row = by_inner ? inner : across, step = by_inner ? deep : wide;
-    const bool has_column = column < (by_inner ? end : last);
-    const int rows = has_column ? (by_inner ? last : end) - row : 0;  // the j-th element is inside if j * step < rows
-    inside_ = rows <= 0 ? 0 : (rows + step - 1) / step;
-    factor_ = has_column ? from.factor(column, threshold) : 0.0f;
-    int at[count];
+    const int t = static_cast<int>(threadIdx.x), lane = t % warp_size, warp = t / warp_size,
+              step = by_inner ? deep : wide;
+    int at[groups * count];
 #pragma unroll
-    for (int j = 0; j < count; ++j) at[j] = j < inside_ ? (row + j * step) * from.columns + column : 0;
+    for (int g = 0; g < groups; ++g) {
+      const int inner = k0 + g * chain_inner + (by_inner ? t / width : lane % 8 + warp % 4 * 8),
+                across = first + (by_inner ? t % width : lane / 8 + warp / 4 * 4);
+      const int column = by_inner ? across : inner, row = by_inner ? inner : across;
+      const bool has_column = column < (by_inner ? end : last);
+      const int rows = has_column ? (by_inner ? last : end) - row : 0;  // the j-th element is inside if j * step < rows
+      inside_[g] = rows <= 0 ? 0 : (rows + step - 1) / step;
+      factor_[g] = has_column ? from.factor(column, threshold) : 0.0f;
+#pragma unroll
+      for (int j = 0; j < count; ++j) at[g * count + j] = j < inside_[g] ? (row + j * step) * from.columns + column : 0;
+    }
     if (!is_plain) return from.read(at, place, value_);
 #pragma unroll
-    for (int j = 0; j < count; ++j) value_[j] = from.data[at[j]];
+    for (int i = 0; i < groups * count; ++i) value_[i] = from.data[at[i]];
   }
-  __device__ void store(bool by_inner, float* to) const {
+  // group_size: elements of shared memory between groups.
+  __device__ void store(bool by_inner, float* to, int group_size) const {
     const int t = static_cast<int>(threadIdx.x), lane = t % warp_size, warp = t / warp_size;
     to += by_inner ? t / width * pitch + t % width : (lane % 8 + warp % 4 * 8) * pitch + lane / 8 + warp / 4 * 4;
     const int step = by_inner ? deep * pitch : wide;
 #pragma unroll
-    for (int j = 0; j < count; ++j) to[j * step] = j < inside_ ? factor_ * value_[j] : 0.0f;
+    for (int g = 0; g < groups; ++g)
+#pragma unroll
+      for (int j = 0; j < count; ++j)
+        to[g * group_size + j * step] = j < inside_[g] ? factor_[g] * value_[g * count + j] : 0.0f;
   }
 
  private:
   static constexpr int threads = static_cast<int>(chain_threads), count = width * chain_inner / threads,
                        pitch = width + 4, deep = threads / width, wide = threads / warp_size;
 
-  float value_[count], factor_ = 0;
-  int inside_ = 0;  // elements
+  float value_[groups * count], factor_[groups];
+  int inside_[groups];  // elements
 };
 
 // Writes rows m .. m + 3 and columns n, n + step, ... of the product.
@@ -190,37 +202,32 @@ __device__ void multiply_tile(const SmallProduct<Place>& g, int slice, int m0, i
   const int group = static_cast<int>(threadIdx.x) / threads, t = static_cast<int>(threadIdx.x) % threads, x = t % wide,
             y = t / wide * 4, last = min(g.k, (slice + 1) * g.inner);
   float *const as = shared + group * size, *const bs = as + chain_inner * (rows + 4);
-  TilePart<rows> a_part[groups];
-  TilePart<columns> b_part[groups];
+  TilePart<rows, groups> a_part;
+  TilePart<columns, groups> b_part;
   const auto read = [&](int k0) {
-#pragma unroll
-    for (int part = 0; part < groups; ++part) {
-      const int k = k0 + part * chain_inner;
-      a_part[part].template read<is_plain>(g.a, g.transpose_a, m0, g.m, k, last, g.place, g.threshold);
-      b_part[part].template read<is_plain>(g.b, !g.transpose_b, n0, g.n, k, last, g.place, g.threshold);
-    }
+    a_part.template read<is_plain>(g.a, g.transpose_a, m0, g.m, k0, last, g.place, g.threshold);
+    b_part.template read<is_plain>(g.b, !g.transpose_b, n0, g.n, k0, last, g.place, g.threshold);
   };
   read(slice * g.inner);
   float sum[4][4] = {};
   for (int k0 = slice * g.inner; k0 < last; k0 += groups * chain_inner) {
-#pragma unroll
-    for (int part = 0; part < groups; ++part) {
-      a_part[part].store(g.transpose_a, shared + part * size);
-      b_part[part].store(!g.transpose_b, shared + part * size + chain_inner * (rows + 4));
-    }
+    a_part.store(g.transpose_a, shared, size);
+    b_part.store(!g.transpose_b, shared + chain_inner * (rows + 4), size);
     __syncthreads();
     if (k0 + groups * chain_inner < last) read(k0 + groups * chain_inner);
-#pragma unroll 4
-    for (int l = 0; l < chain_inner; ++l) {
-      float a[4], b[4];
-      load_floats<4>(as + l * (rows + 4) + y, a);
+    const int inner = min(chain_inner, last - k0 - group * chain_inner);
+    for (int l0 = 0; l0 < inner; l0 += 4)  // up to three zeros behind the end
 #pragma unroll
-      for (int j = 0; j < 4; ++j) b[j] = bs[l * (columns + 4) + x + j * wide];
+      for (int l = l0; l < l0 + 4; ++l) {
+        float a[4], b[4];
+        load_floats<4>(as + l * (rows + 4) + y, a);
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 4; ++j) b[j] = bs[l * (columns + 4) + x + j * wide];
 #pragma unroll
-        for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
-    }
+        for (int i = 0; i < 4; ++i)
+#pragma unroll
+          for (int j = 0; j < 4; ++j) sum[i][j] += a[i] * b[j];
+      }
     __syncthreads();
   }
   if (groups > 1) add_groups_of_threads(sum, group, groups, threads, shared);

@@ -73,23 +73,23 @@ class FactorSteps {
 
   // P_{i+1} = P_i G~_i
   SmallProduct<Place> contract(int i) const {
-    SmallProduct<Place> g = product(h_.rows(i), h_.columns(i), h_.rank[i]);
+    SmallProduct<Place> g = product(h_.rows(i), h_.columns(i), h_.rank[i], h_.rank[i]);
     g.a = partial(i), g.b = core(i, h_.columns(i)), g.factor = h_.factor;
     g.c = i + 1 < h_.count ? memory_.partial[i + 1] : nullptr;
     return g;
   }
   // dP_i = dP_{i+1} G~_i^T
   SmallProduct<Place> back(int i) const {
-    SmallProduct<Place> g = product(h_.rows(i), h_.rank[i], h_.columns(i));
+    SmallProduct<Place> g = sliced_product(h_.rows(i), h_.rank[i], h_.columns(i));
     g.a = d_partial(i + 1, h_.columns(i)), g.b = core(i, h_.columns(i)), g.transpose_b = true,
     g.c = memory_.d_partial[i];
-    return slice(g);
+    return g;
   }
   // dG~_i = P_i^T dP_{i+1}
   SmallProduct<Place> gradient(int i) const {
-    SmallProduct<Place> g = product(h_.rank[i], h_.columns(i), h_.rows(i));
+    SmallProduct<Place> g = sliced_product(h_.rank[i], h_.columns(i), h_.rows(i));
     g.a = partial(i), g.transpose_a = true, g.b = d_partial(i + 1, h_.columns(i)), g.c = memory_.gradient[i];
-    return slice(g);
+    return g;
   }
   CoreCopy<Place> copy() const {
     CoreCopy<Place> c;
@@ -138,19 +138,20 @@ class FactorSteps {
     o.placed = true;
     return o;
   }
-  SmallProduct<Place> product(std::int64_t m, std::int64_t n, std::int64_t k) const {
+  // `inner`: indices of a slice of the sum over k.
+  SmallProduct<Place> product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t inner) const {
     SmallProduct<Place> g;
-    g.m = static_cast<int>(m), g.n = static_cast<int>(n), g.k = g.inner = static_cast<int>(k), g.place = h_.place,
-    g.threshold = h_.threshold;
-    g.tile = tile_for(g.m, g.n, g.k);
+    g.m = static_cast<int>(m), g.n = static_cast<int>(n), g.k = static_cast<int>(k), g.inner = static_cast<int>(inner),
+    g.place = h_.place, g.threshold = h_.threshold;
+    g.tile = tile_for(g.m, g.n, g.k < g.inner ? g.k : g.inner);
     const std::int64_t across = blocks_for(n, columns_of(g.tile)), tiles = across * blocks_for(m, rows_of(g.tile));
     g.across = Divisor(static_cast<int>(across)), g.tiles = Divisor(static_cast<int>(tiles));
     g.blocks = static_cast<unsigned>(tiles);
     return g;
   }
-  SmallProduct<Place> slice(SmallProduct<Place> g) const {
-    g.inner = static_cast<int>(h_.inner_of_slice(g.k));
-    g.blocks *= static_cast<unsigned>(h_.slices_of(g.k));
+  SmallProduct<Place> sliced_product(std::int64_t m, std::int64_t n, std::int64_t k) const {
+    SmallProduct<Place> g = product(m, n, k, h_.inner_of_slice(k));
+    g.blocks *= static_cast<unsigned>(h_.slices_of(k));
     return g;
   }
 
