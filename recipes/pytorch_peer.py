@@ -12,7 +12,8 @@ are computed separately). `epoch` times steps over batches in pinned memory. `ra
 copies and multiplies matrices.
 All sequences are full, so attention has no mask and PyTorch may choose its fastest kernel (`--mask` gives it one).
 On a GPU (`--device cuda`) memory is the peak that PyTorch's allocator reserved; steady_peak_bytes is that of the timed
-steps, without the first one, in which GaLore computes its singular vectors. `--compile` compiles the model and
+steps, without the first one, in which GaLore computes its singular vectors, and steady_device_bytes what the driver has
+less since before the model, as comera measures itself: with code and workspaces of the libraries. `--compile` compiles the model and
 replays the whole step as one CUDA graph; if that cannot be recorded, it uses mode="reduce-overhead" ("graph" in the
 output names the mode). `--optimizer galore` projects the gradients of the dense layers (rank 128) as in GaLore
 (arXiv 2403.03507, algorithm 2).
@@ -234,7 +235,11 @@ def captured(step):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+
+    def replay():
+        graph.replay()
+    replay.step = step  # the graph does not own what it reads: parameters, moments, inputs
+    return replay
 
 
 def compiled(arguments, model, make_step):
@@ -370,13 +375,14 @@ def start_of_steady_memory():
     return peak
 
 
-def memory_of(on_card, base, warm_peak):
+def memory_of(on_card, base, free_before, warm_peak):
     """On a GPU the steady peak is that of the timed steps. GaLore's singular vectors come in the first step and count
     for the peak alone."""
     if not on_card:
         return {"peak_bytes": peak_bytes() - base, "base_bytes": base}
     steady = torch.cuda.max_memory_reserved()
-    return {"peak_bytes": max(steady, warm_peak) - base, "steady_peak_bytes": steady - base, "base_bytes": base}
+    return {"peak_bytes": max(steady, warm_peak) - base, "steady_peak_bytes": steady - base, "base_bytes": base,
+            "steady_device_bytes": free_before - torch.cuda.mem_get_info()[0]}
 
 
 def main():
@@ -404,6 +410,7 @@ def main():
     on_card = arguments.device == "cuda"
     torch.ones(8, 8) @ torch.ones(8, 8)  # loads the matrix library before the base is measured
     base = torch.cuda.memory_reserved() if on_card else resident_bytes()
+    free_before = torch.cuda.mem_get_info()[0] if on_card else 0
     answer = {
         "program": f"torch {torch.__version__}", "work": arguments.work,
         "form": "ttm" if arguments.work == "lookup" else arguments.form, "dtype": arguments.dtype,
@@ -415,7 +422,7 @@ def main():
     else:
         step, facts = (model_step if arguments.work in ("step", "epoch") else layer_step)(arguments)
         warm_peak, times = time_steps(arguments, step)
-        answer.update(facts, **times, **memory_of(on_card, base, warm_peak))
+        answer.update(facts, **times, **memory_of(on_card, base, free_before, warm_peak))
     print(json.dumps(answer))
 
 

@@ -29,7 +29,8 @@ RATIOS = [
     (STEP.format(32) + " tt bf16", "step", STEP.format(32), DENSE, "median_ms", 5),
     (STEP.format(32) + " tt bf16", "step", STEP.format(32), DENSE + " compiled", "median_ms", 2.5),
     (STEP.format(1) + " tt bf16", "step", STEP.format(1), DENSE + " galore", "median_ms", 8),
-    (STEP.format(1) + " tt bf16", "step", STEP.format(1), DENSE + " galore", "steady_peak_bytes", 15),
+    (STEP.format(1) + " tt bf16", "step", STEP.format(1), DENSE + " galore", "steady_device_bytes", 15),
+    (STEP.format(1) + " tt bf16", "step", STEP.format(1), DENSE + " galore", "steady_peak_bytes", None),
     (STEP.format(1) + " tt bf16", "step", STEP.format(1), DENSE + " galore", "peak_bytes", None),
     (LINEAR.format(4096) + " tt bf16", "tokens", None, "roofline", "bound", 0.5),
     (LINEAR.format(65536) + " tt bf16", "tokens", None, "roofline", "bound", 0.7),
@@ -39,10 +40,12 @@ RATIOS = [
     (LOOKUP + " tt fp32", "step", LOOKUP, "pytorch ttm f32", "peak_bytes", 3),
     (EPOCH + " tt bf16", "step", EPOCH, DENSE + " compiled", "median_ms", 2.5),
 ]
-WORDS = {"median_ms": "time", "peak_bytes": "memory", "steady_peak_bytes": "memory without GaLore's SVD",
+WORDS = {"median_ms": "time", "peak_bytes": "memory of PyTorch's allocator",
+         "steady_peak_bytes": "memory of PyTorch's allocator without GaLore's SVD",
+         "steady_device_bytes": "memory of the driver without GaLore's SVD",
          "bound": "share of the bound"}
 KEPT = ("median_ms", "min_ms", "max_ms", "peak_bytes", "steady_peak_bytes", "joules", "flops", "moved_bytes", "graph",
-        "launches", "steps", "epoch_steps", "epoch_seconds")
+        "steady_device_bytes", "launches", "steps", "epoch_steps", "epoch_seconds")
 STOPPED = (124, 137)  # of the program timeout
 MOST_TAIL, MOST_BOUNDS = 30, 20
 BOUND = re.compile(r"^bound ([0-9.]+|nan|inf) (.*)$")
@@ -182,7 +185,7 @@ def ratio_of(rule, rows):
     if ours and what == "bound":
         return share_of_bound(ours, rows) if ours.get("copy_gb_per_s") else None
     theirs = next((row for row in rows if (row["name"], row["side"]) == (against, side)), None)
-    own = "peak_bytes" if what == "steady_peak_bytes" else what
+    own = "peak_bytes" if what.endswith("_bytes") else what
     if not ours or not theirs or not ours.get(own) or not theirs.get(what):
         return None
     return theirs[what] / ours[own]
