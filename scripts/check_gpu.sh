@@ -155,6 +155,15 @@ same_bytes_when_ordered() { # DTYPE
     cmp "$work/overlapped/model.safetensors" "$work/ordered/model.safetensors"
 }
 
+# Values that wait in host memory keep their bits.
+same_bytes_when_offloaded() {
+  local command
+  pinned_run cuda bf16 "$work/kept" 30 || return 1
+  pinned_command cuda bf16 "$work/offloaded" 30
+  "${command[@]}" --config "$work/kept/recipe.toml" --activations offload &&
+    cmp "$work/kept/model.safetensors" "$work/offloaded/model.safetensors"
+}
+
 # A run that needs more memory than there is ends with one sentence, and no folder is made.
 refused_for_memory() {
   local status=0
@@ -222,6 +231,7 @@ correct() {
   check resume 60 same_bytes_after_resume fp32
   check resume-bf16 60 same_bytes_after_resume bf16
   check ordered-launches 60 same_bytes_when_ordered bf16
+  check offload 60 same_bytes_when_offloaded
 }
 
 steps() {
@@ -310,6 +320,7 @@ side_by_side=$(nproc)
 export COMERA_REQUIRE_GPU=1 bin work sanitizer side_by_side
 export -f one_case each_case
 export -f pinned_command pinned_run same_losses same_bytes_after_resume same_bytes_when_ordered refused_for_memory
+export -f same_bytes_when_offloaded
 declare -A limits=([first]=120 [correct]=480 [steps]=300 [layers]=240 [epoch]=150 [profile]=120 [sanitize]=480)
 for one in ${parts//,/ }; do
   begin_part "$one" "${limits[$one]}"

@@ -18,7 +18,7 @@ case " \$* " in
 esac
 words=()
 for word in "\$@"; do
-  case \$word in cuda) word=cpu ;; tf32 | bf16) word=fp32 ;; esac
+  case \$word in cuda) word=cpu ;; tf32 | bf16) word=fp32 ;; offload) word=keep ;; esac
   words+=("\$word")
 done
 exec "$COMERA" "\${words[@]}"
@@ -72,7 +72,7 @@ done) 2> /dev/null &
 run
 [ "$status" = 1 ] || fail "ended with $status"
 for name in devices nvidia-smi 'doctor bf16' 'three steps bf16' kernels refused-for-memory pinned-loss pinned-loss-tf32 \
-  pinned-loss-bf16 resume resume-bf16 ordered-launches 'call by call 1 x 128 tt bf16' memcheck racecheck initcheck; do
+  pinned-loss-bf16 resume resume-bf16 ordered-launches offload 'call by call 1 x 128 tt bf16' memcheck racecheck initcheck; do
   wants "^- $name: passed"
 done
 wants '^- models: FAILED \(status 1\)'

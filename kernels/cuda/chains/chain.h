@@ -208,13 +208,15 @@ __device__ void multiply_tile(const SmallProduct<Place>& g, int slice, int m0, i
     a_part.template read<is_plain>(g.a, g.transpose_a, m0, g.m, k0, last, g.place, g.threshold);
     b_part.template read<is_plain>(g.b, !g.transpose_b, n0, g.n, k0, last, g.place, g.threshold);
   };
-  read(slice * g.inner);
+  constexpr bool reads_ahead = !is_plain;  // the sums of plain products are a rank long
+  if (reads_ahead) read(slice * g.inner);
   float sum[4][4] = {};
   for (int k0 = slice * g.inner; k0 < last; k0 += groups * chain_inner) {
+    if (!reads_ahead) read(k0);
     a_part.store(g.transpose_a, shared, size);
     b_part.store(!g.transpose_b, shared + chain_inner * (rows + 4), size);
     __syncthreads();
-    if (k0 + groups * chain_inner < last) read(k0 + groups * chain_inner);
+    if (reads_ahead && k0 + groups * chain_inner < last) read(k0 + groups * chain_inner);
     const int inner = min(chain_inner, last - k0 - group * chain_inner);
     for (int l0 = 0; l0 < inner; l0 += 4)  // up to three zeros behind the end
 #pragma unroll
@@ -236,7 +238,7 @@ __device__ void multiply_tile(const SmallProduct<Place>& g, int slice, int m0, i
 
 // is_plain: the operands of all products are.
 template <class T, bool is_plain, class Place, int capacity>
-__global__ void __launch_bounds__(chain_threads, 2)
+__global__ void __launch_bounds__(chain_threads, is_plain ? 3 : 2)
     small_products(const Batch<SmallProduct<Place>, capacity> __grid_constant__ batch) {
   begin_kernel();
   alignas(16) __shared__ float shared[4 * chain_inner * (32 + 4 + 32 + 4)];  // of the deep tile; others take less
