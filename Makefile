@@ -70,7 +70,8 @@ interop: comera
 package: $(if $(ARCHS),cuda,comera)
 	$(if $(TESTS),third_party/install.sh build test && cmake --preset release --log-level=NOTICE -DCOMERA_TESTS=ON && \
 	  cmake --build $(BUILD) -j $(JOBS) --target test_kernels test_models)
-	! grep -q '^COMERA_CUDA:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake --build $(BUILD) -j $(JOBS) --target comera_cuda
+	! grep -q '^COMERA_CUDA:BOOL=ON' $(BUILD)/CMakeCache.txt || \
+	  cmake --build $(BUILD) -j $(JOBS) --target comera_cuda $(if $(TESTS),gpu_timeline)
 	TESTS=$(TESTS) scripts/package.sh $(BUILD)
 
 deb: comera
@@ -79,7 +80,7 @@ deb: comera
 check-gpu: cuda
 	@third_party/install.sh build test
 	@cmake --preset release --log-level=NOTICE -DCOMERA_TESTS=ON
-	cmake --build $(BUILD) -j $(JOBS) --target test_kernels test_models
+	cmake --build $(BUILD) -j $(JOBS) --target test_kernels test_models gpu_timeline
 	COMERA_BUILD=$(BUILD) scripts/check_gpu.sh $(BUILD)
 
 install: comera

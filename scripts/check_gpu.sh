@@ -11,7 +11,7 @@
 #   first 120     devices, comera doctor, some steps of mnli-6enc in fp32 and bf16
 #   correct 480   kernels, models, memory, pinned losses, resume
 #   steps 300     steps of models       layers 240    single layers and look-ups      epoch 150    an epoch from text on
-#   profile 120   steps call by call, under nsys or ncu if there is one
+#   profile 150   the launches of a step as the GPU ran them; steps call by call, under nsys or ncu if there is one
 #   sanitize 480  compute-sanitizer
 #
 # OUT gets gpu-report.md (for people), gpu-report.jsonl (everything that was measured) and gpu-logs.tar.gz (what the
@@ -33,11 +33,12 @@ for part in ${parts//,/ }; do
   esac
 done
 command -v python3 > /dev/null || { echo "check_gpu.sh: the report needs python3; install it" >&2 && exit 2; }
-# libcublasLt.so.13 may be in a folder that only Python searches.
-find_wheel='import glob, sys
-print(*[f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.13")][:1])'
-wheel=$(python3 -c "$find_wheel" 2> /dev/null || true)
-[ -z "$wheel" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${wheel%/*}"
+# libcublasLt.so.13 and libcupti.so.13 may be in a folder that only Python searches.
+in_wheels='import glob, sys; print(*[f for p in sys.path for f in glob.glob(p + sys.argv[1])][:1])'
+for library in libcublasLt libcupti; do
+  wheel=$(python3 -c "$in_wheels" "/nvidia/*/lib/$library.so.13" 2> /dev/null || true)
+  [ -z "$wheel" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${wheel%/*}"
+done
 mkdir -p "$out"
 page=$out/gpu-report.md lines=$out/gpu-report.jsonl archive=$out/gpu-logs.tar.gz
 work=$(mktemp -d)
@@ -67,6 +68,7 @@ begin_part() { # NAME SECONDS
 run_one() { # KIND ANSWER NAME SECONDS COMMAND...
   local kind=$1 answer=$2 name=$3 limit=$4 status=0 start=$SECONDS left=$((part_end - SECONDS))
   shift 4
+  # shellcheck disable=SC2053 # a glob
   [[ $name == ${ONLY:-*} ]] || return 0
   local log=$logs/${name// /-}.log json=
   [ "$limit" -le "$left" ] || limit=$left
@@ -273,8 +275,21 @@ epoch() {
   theirs "epoch mnli-6enc 128 x 128" --work epoch --batch 128 --dtype bf16 --compile --repetitions 100
 }
 
+# A line per launch (gpu_timeline.py), which scripts/cuda_cost.py --measured compares with its estimate.
+timeline() { # BATCH
+  local launches
+  COMERA_TIMELINE=$work/timeline CUDA_INJECTION64_PATH=$injection "$bin/comera" bench --device cuda --json --quiet \
+    --model mnli-6enc --form tt --rank 30 --batch "$1" --seq 128 --dtype bf16 --repetitions 3 > "$work/bench" || return 1
+  launches=$(python3 -c 'import json, sys
+print([row["launches"] for row in json.load(open(sys.argv[1]))["rows"] if row.get("launches")][0])' "$work/bench")
+  python3 "$here/gpu_timeline.py" "$work/timeline" "$launches"
+}
+
 profile() {
   local batch profiler=()
+  for batch in 32 1; do
+    [ ! -e "$injection" ] || check "timeline $batch x 128 tt bf16" 60 timeline $batch
+  done
   if command -v nsys > /dev/null; then
     profiler=(nsys profile --stats=true --force-overwrite true --trace cuda -o "$work/nsys")
   elif command -v ncu > /dev/null; then
@@ -317,11 +332,13 @@ device=cuda warmup=5 repetitions=20
 sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")
 side_by_side=$(nproc)
 [ "$side_by_side" -le 12 ] || side_by_side=12
-export COMERA_REQUIRE_GPU=1 bin work sanitizer side_by_side
-export -f one_case each_case
+injection=$(realpath -m "$here/libgpu_timeline.so")
+[ -e "$injection" ] || injection=$(realpath -m "$bin/libgpu_timeline.so")
+export COMERA_REQUIRE_GPU=1 bin work here sanitizer side_by_side injection
+export -f one_case each_case timeline
 export -f pinned_command pinned_run same_losses same_bytes_after_resume same_bytes_when_ordered refused_for_memory
 export -f same_bytes_when_offloaded
-declare -A limits=([first]=120 [correct]=480 [steps]=300 [layers]=240 [epoch]=150 [profile]=120 [sanitize]=480)
+declare -A limits=([first]=120 [correct]=480 [steps]=300 [layers]=240 [epoch]=150 [profile]=150 [sanitize]=480)
 for one in ${parts//,/ }; do
   begin_part "$one" "${limits[$one]}"
   "$one"

@@ -26,7 +26,8 @@ done
 if [ "${TESTS:-}" = 1 ]; then
   mkdir -p "$stage/check"
   install -s "$build/test_kernels" "$build/test_models" "$stage/bin/"
-  cp scripts/check_gpu.sh scripts/gpu_report.py recipes/{pytorch_peer,time_epoch,energy}.py "$stage/check/"
+  cp scripts/{check_gpu.sh,gpu_report.py,gpu_timeline.py} recipes/{pytorch_peer,time_epoch,energy}.py "$stage/check/"
+  [ ! -e "$build/libgpu_timeline.so" ] || install -s "$build/libgpu_timeline.so" "$stage/check/"
   git rev-parse HEAD > "$stage/check/commit"
   # compute-sanitizer is part of the toolkit from PyPI (third_party/cuda.sh). A system toolkit installs it itself.
   toolkit=$(dirname "$(dirname "$(third_party/cuda.sh --nvcc "$build/third_party/cuda")")")

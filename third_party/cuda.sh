@@ -69,7 +69,7 @@ if ! nvcc=$(find_nvcc); then
     { echo "cuda.sh: no nvcc of CUDA 13; run third_party/cuda.sh $folder" >&2 && exit 1; }
   echo "Fetching the CUDA 13.0 toolkit from PyPI into $folder (1.1 GB, once)"
   python3 -m venv "$folder"
-  "$folder/bin/pip" install --quiet 'cuda-toolkit[nvcc,cccl,cudart,cublas,sanitizer]==13.0.*'
+  "$folder/bin/pip" install --quiet 'cuda-toolkit[nvcc,cccl,cudart,cublas,cupti,sanitizer]==13.0.*'
   # nvcc passes lib64 to the linker, the library folder of a system toolkit.
   for toolkit in "$folder"/lib/python3*/site-packages/nvidia/cu13; do ln -sfn lib "$toolkit/lib64"; done
   if ! nvcc=$(find_nvcc); then

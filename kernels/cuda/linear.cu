@@ -1,5 +1,6 @@
 // Dense linear layers and matrix products: gemm() with passes for bias, activation and column sums.
 #include "kernels/cuda/common/product.h"
+#include "kernels/cuda/common/reduce.h"
 #include "kernels/cuda/common/tall.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/linear.h"
@@ -24,13 +25,53 @@ std::size_t workspace_bytes(const Context&, const LinearBackward& a) {
   return parts.bytes();
 }
 
+// y = x w for few outputs, such as a classifier's: the library gives such a product to one slow block. A block computes
+// the outputs of a token; each thread adds every 128th product.
+constexpr int few_outputs = 7, few_threads = 128;  // rows of 8 are aligned
+
 template <class T>
-Status forward(const Context& context, const LinearForward& a) {
-  Parts parts(context.workspace);
+__global__ void __launch_bounds__(few_threads) multiply_few(const LinearForward __grid_constant__ a) {
+  begin_kernel();
+  constexpr int ahead = 6;  // inputs that are loaded before their products are added
+  const int out = static_cast<int>(a.out), t = static_cast<int>(threadIdx.x);
+  const T* const w = static_cast<const T*>(a.weight);
+  for (std::int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
+    const T* const x = static_cast<const T*>(a.x) + token * a.ldx;
+    float sum[few_outputs] = {};
+    for (std::int64_t first = t; first < a.in; first += ahead * few_threads) {
+      T input[ahead], factor[ahead][few_outputs];
+#pragma unroll
+      for (int u = 0; u < ahead; ++u) {
+        const std::int64_t i = first + u * few_threads;
+        const bool valid = i < a.in;
+        input[u] = valid ? x[i] : T{};
+#pragma unroll
+        for (int o = 0; o < few_outputs; ++o) factor[u][o] = valid && o < out ? w[i * out + o] : T{};
+      }
+#pragma unroll
+      for (int u = 0; u < ahead; ++u)
+#pragma unroll
+        for (int o = 0; o < few_outputs; ++o) sum[o] = fmaf(to_float(input[u]), to_float(factor[u][o]), sum[o]);
+    }
+    sums_of_block(sum);
+#pragma unroll
+    for (int o = 0; o < few_outputs; ++o)
+      if (t == o && o < out) static_cast<T*>(a.y)[token * a.ldy + o] = to_element<T>(sum[o]);
+  }
+}
+
+template <class T>
+Status multiply(const Context& context, const LinearForward& a) {
+  if (a.out <= few_outputs) return launch(context, {grid_for(a.tokens, 1), few_threads}, multiply_few<T>, a);
   Gemm g;
   g.m = a.tokens, g.n = a.out, g.k = a.in, g.in = g.out = context.dtype;
   g.a = a.x, g.lda = a.ldx, g.b = a.weight, g.ldb = a.out, g.c = a.y, g.ldc = a.ldy;
-  const Status status = gemm(context, g, parts.for_gemm(g.m * g.n));
+  return gemm(context, g, Parts(context.workspace).for_gemm(g.m * g.n));
+}
+
+template <class T>
+Status forward(const Context& context, const LinearForward& a) {
+  const Status status = multiply<T>(context, a);
   if (status != Status::ok) return status;
   TallItems<FinishItem<T>> items;
   items.count = 1;

@@ -111,8 +111,8 @@ struct RightKey {
   const std::int32_t* keys;
   int rows, right_rows;
   COMERA_DEVICE int operator()(int s) const {
-    const bool first = keys[s] < rows && (s == 0 || keys[s - 1] != keys[s]);
-    return first ? keys[s] % right_rows : right_rows;
+    const int own = keys[s], before = keys[max(s - 1, 0)];  // both in any case, so that the loads overlap
+    return own < rows && (s == 0 || before != own) ? own % right_rows : right_rows;
   }
 };
 

@@ -109,9 +109,10 @@ struct TensorRange {
   }
 };
 
-// Loads the tiles of keys and values that the block's queries attend to, through two buffers. Calls use(first, k, v)
-// for each tile, from key `first` on, that any of the warp's queries attends to. Before, sets `dropout`.
-template <int D, class Args, class Use>
+// Loads the tiles of keys and values that the block's queries attend to, through buffers for `stages` of them. Calls
+// use(first, k, v) for each tile, from key `first` on, that any of the warp's queries attends to. Before, sets
+// `dropout`.
+template <int D, int stages = 2, class Args, class Use>
 __device__ void for_keys(const Args& a, const TensorPlace& at, TensorRange range, Bf16* tiles, BlockDropout& dropout,
                          const Use& use) {
   const AttentionShape& s = a.shape;
@@ -127,12 +128,14 @@ __device__ void for_keys(const Args& a, const TensorPlace& at, TensorRange range
     const int first = begin + c * tensor_columns;
     fetch_rows<D, tensor_columns>(tiles + 2 * place * tile, k_rows, a.ldk, first, s.keys, head_size);
     fetch_rows<D, tensor_columns>(tiles + (2 * place + 1) * tile, v_rows, a.ldv, first, s.keys, head_size);
-    if (c == 0 && threadIdx.x == 0) dropout.set(a.dropout, at.batch);  // while the copies are under way
   };
-  for_chunks<2>((range.end - begin + tensor_columns - 1) / tensor_columns, fetch, [&](int c, int place) {
+  const auto use_tile = [&](int c, int place) {
     const int first = begin + c * tensor_columns;
     if (__any_sync(full_warp, range.attends(first)))
       use(first, tiles + 2 * place * tile, tiles + (2 * place + 1) * tile);
+  };
+  for_chunks<stages>((range.end - begin + tensor_columns - 1) / tensor_columns, fetch, use_tile, [&] {
+    if (threadIdx.x == 0) dropout.set(a.dropout, at.batch);
   });
 }
 

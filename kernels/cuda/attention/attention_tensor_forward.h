@@ -6,9 +6,12 @@
 
 namespace comera::kernels::cuda {
 
+// Tiles of keys and values in shared memory: those of 128 keys are under way together.
+constexpr int forward_stages(int d) { return d <= 64 ? 4 : 2; }
+
 template <int D>
 constexpr std::size_t tensor_forward_shared() {
-  return tensor_tile_bytes(D, tensor_rows + 2 * 2 * tensor_columns);  // queries; keys and values twice
+  return tensor_tile_bytes(D, tensor_rows + 2 * forward_stages(D) * tensor_columns);
 }
 
 // Softmax state of a lane's two rows. Scores are multiplied by log2(e), so that exponentials are powers of 2. `total`
@@ -69,7 +72,7 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
   const float scale = static_cast<float>(s.scale) * log2_of_e;
   float sum[D / 8][4] = {};
 
-  for_keys<D>(a, at, range, tiles, dropout, [&](int first, const Bf16* k, const Bf16* v) {
+  for_keys<D, forward_stages(D)>(a, at, range, tiles, dropout, [&](int first, const Bf16* k, const Bf16* v) {
     const KeptOfRows kept(dropout, at, first);
     float score[column_blocks][4] = {};
     add_dots<D>(score, q_of_warp, k);

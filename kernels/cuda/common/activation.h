@@ -29,7 +29,7 @@ COMERA_DEVICE Normal normal_of(float x) {
   const float e = fast_exp2(-0.72134752f * x * x);                 // 1 / (2 ln 2)
   const float t = fast_reciprocal(1.0f + 0.23164189f * fabsf(x));  // 0.3275911 / sqrt(2)
   const float tail =
-      0.5f * e * t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+      e * t * (0.127414796f + t * (-0.142248368f + t * (0.7107068705f + t * (-0.7265760135f + t * 0.5307027145f))));
   return {x < 0 ? tail : 1.0f - tail, 0.39894228040143268f * e};
 }
 

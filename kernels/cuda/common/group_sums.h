@@ -9,40 +9,55 @@ namespace comera::kernels::cuda {
 
 constexpr int parts_in_flight = 4;  // that a thread loads before it adds the first one
 
-// A warp adds one piece of the columns at a time, `width` columns in a lane. 2^lanes lanes share the groups, as few as
-// load all of them at once, because lanes that have the same group read neighbouring columns. The number of groups
-// fixes the order.
+// A warp adds one or several pieces of the columns at a time, `width` columns in a lane. 2^lanes lanes share the
+// groups, as few as load all of them at once, because lanes that have the same group read neighbouring columns. The
+// number of groups fixes the order.
 template <int width>
 struct GroupSum {
   const float* parts = nullptr;
   float* to = nullptr;
   int count = 0, ld = 0, groups = 0, lanes = 0, pieces = 0;
 
-  __device__ void add(int piece) const {
-    const int lane = static_cast<int>(threadIdx.x) % warp_size, across = warp_size >> lanes,
-              column = (piece * across + lane % across) * width, first = lane / across;
-    const bool inside = column < count;
-    float total[width] = {}, sum[width] = {};
-    if (inside && first == 0) load_floats<width>(to + column, sum);  // in flight together with the parts
+  // Adds the pieces `piece`, `piece` + `step` and so on. Their loads are in flight at once.
+  template <int pieces_at_once>
+  __device__ void add(int piece, int step) const {
+    const int lane = static_cast<int>(threadIdx.x) % warp_size, across = warp_size >> lanes, first = lane / across;
+    int column[pieces_at_once];
+    float total[pieces_at_once][width] = {}, sum[pieces_at_once][width] = {};
+#pragma unroll
+    for (int k = 0; k < pieces_at_once; ++k) {
+      column[k] = ((piece + k * step) * across + lane % across) * width;
+      if (column[k] < count && first == 0) load_floats<width>(to + column[k], sum[k]);
+    }
     for (int group = first; group < groups; group += parts_in_flight << lanes) {
-      float part[parts_in_flight][width] = {};
+      float part[pieces_at_once][parts_in_flight][width] = {};
 #pragma unroll
-      for (int i = 0; i < parts_in_flight; ++i) {
-        const int next = group + (i << lanes);
-        if (inside && next < groups) load_floats<width>(parts + std::int64_t{next} * ld + column, part[i]);
-      }
+      for (int k = 0; k < pieces_at_once; ++k)
 #pragma unroll
-      for (int i = 0; i < parts_in_flight; ++i)
+        for (int i = 0; i < parts_in_flight; ++i) {
+          const int next = group + (i << lanes);
+          if (column[k] < count && next < groups)
+            load_floats<width>(parts + std::int64_t{next} * ld + column[k], part[k][i]);
+        }
 #pragma unroll
-        for (int j = 0; j < width; ++j) total[j] += part[i][j];
+      for (int k = 0; k < pieces_at_once; ++k)
+#pragma unroll
+        for (int i = 0; i < parts_in_flight; ++i)
+#pragma unroll
+          for (int j = 0; j < width; ++j) total[k][j] += part[k][i][j];
     }
     for (int bits = across; bits < warp_size; bits *= 2)
 #pragma unroll
-      for (int j = 0; j < width; ++j) total[j] += __shfl_xor_sync(full_warp, total[j], bits);
-    if (!inside || first > 0) return;
+      for (int k = 0; k < pieces_at_once; ++k)
 #pragma unroll
-    for (int j = 0; j < width; ++j) sum[j] += total[j];
-    store_floats<width>(sum, to + column);
+        for (int j = 0; j < width; ++j) total[k][j] += __shfl_xor_sync(full_warp, total[k][j], bits);
+#pragma unroll
+    for (int k = 0; k < pieces_at_once; ++k) {
+      if (column[k] >= count || first > 0) continue;
+#pragma unroll
+      for (int j = 0; j < width; ++j) sum[k][j] += total[k][j];
+      store_floats<width>(sum[k], to + column[k]);
+    }
   }
 };
 
@@ -82,16 +97,19 @@ inline GroupSums<> earlier_sums(const Context& context) {
   return context.earlier ? group_sums(*context.earlier) : GroupSums<>();
 }
 
-// Called by all threads of a grid. Its blocks consist of whole warps along x; they take pieces in turn.
-template <int width>
-__device__ void add_sums(const GroupSums<width>& sums) {
-  const unsigned blocks = gridDim.x * gridDim.y, block = blockIdx.y * gridDim.x + blockIdx.x,
-                 warps = blockDim.x * blockDim.y / warp_size,
+// Called by all threads of the blocks with blockIdx.y >= `first_row`, which consist of whole warps along x. The blocks
+// take pieces in turn. Several at once wait less often; each needs 24 registers.
+template <int pieces_at_once = 1, int width>
+__device__ void add_sums(const GroupSums<width>& sums, unsigned first_row = 0) {
+  const unsigned blocks = gridDim.x * (gridDim.y - first_row),
+                 block = (blockIdx.y - first_row) * gridDim.x + blockIdx.x, warps = blockDim.x * blockDim.y / warp_size,
                  warp = (threadIdx.y * blockDim.x + threadIdx.x) / warp_size;
+  const int step = static_cast<int>(warps * blocks);
   int piece = static_cast<int>(warp * blocks + block);
   for (int i = 0; i < sums.count; ++i) {
     const GroupSum<width>& s = sums.sum[i];
-    for (; piece < s.pieces; piece += static_cast<int>(warps * blocks)) s.add(piece);
+    for (; piece < s.pieces; piece += pieces_at_once * step) s.template add<pieces_at_once>(piece, step);
+    while (piece - step >= s.pieces) piece -= step;  // the last ones may have been fewer
     piece -= s.pieces;
   }
 }

@@ -1,9 +1,9 @@
 // Sorts the ids of a batch by value, equal ids by position, and sums rows over runs of equal ids. All work is on the
 // device; the launch shapes depend only on the number of ids.
 //
-// Each tile is sorted by counting: the position of an id in its tile is the number of ids of the tile that precede it.
-// Its position in the whole batch is that number plus the results of a binary search in every other tile. For the few
-// thousand ids of a batch both steps are shorter than a launch.
+// Ids are sorted by counting: the position of an id is the number of ids that precede it. For the few thousand ids of a
+// batch all are counted in one launch, because a second launch would take longer. More ids are first sorted in tiles;
+// then the position of an id is that in its tile plus the results of a binary search in every other tile.
 #pragma once
 
 #include "kernels/bags.h"
@@ -13,9 +13,8 @@
 
 namespace comera::kernels::cuda {
 
-constexpr int small_sort_tile = 256, large_sort_tile = 1024;
-constexpr std::int64_t ids_of_small_tiles =
-    4096;                         // above this, the search in many small tiles is slower than counting in large ones
+constexpr int most_counted = 4096;  // ids that are sorted in one launch
+constexpr int count_warps = 8, sort_tile = 1024;
 constexpr int ids_of_chunk = 32;  // sorted ids per block of sum_pieces
 constexpr unsigned fold_threads = 64;
 
@@ -28,8 +27,56 @@ struct KeyOfId {
   int rows;
   KeyOfId(const Bags& bags, int rows)
       : id(bags.id), end(bags.offsets ? bags.offsets + bags.bags : nullptr), rows(rows) {}
-  COMERA_DEVICE int operator()(int i) const { return end && i >= *end ? rows : key_of_id(id[i], rows); }
+  COMERA_DEVICE int operator()(int i) const {
+    const std::int32_t own = id[i];  // in any case, so that the loads of several keys overlap
+    return end && i >= *end ? rows : key_of_id(own, rows);
+  }
 };
+
+// A block finds the positions of 32 ids. Each of its warps counts the keys of every eighth 32 that precede them.
+template <class Key>
+__global__ void __launch_bounds__(count_warps* warp_size)
+    count_keys(int count, Key key, std::int32_t* keys, std::int32_t* order) {
+  begin_kernel();
+  constexpr int threads = count_warps * warp_size, loads = most_counted / threads, four = 4;
+  alignas(16) __shared__ int all[most_counted];
+  __shared__ int counts[count_warps][warp_size];
+  const int t = static_cast<int>(threadIdx.x), lane = t % warp_size, warp = t / warp_size,
+            block = static_cast<int>(blockIdx.x), i = block * warp_size + lane;
+  int loaded[loads];
+#pragma unroll
+  for (int u = 0; u < loads; ++u)
+    loaded[u] = key(min(u * threads + t, count - 1));  // in any case, so that no load waits for another
+#pragma unroll
+  for (int u = 0; u < loads; ++u) {
+    const int at = u * threads + t;
+    all[at] = at < count ? loaded[u] : 0x7FFFFFFF;  // larger than all keys
+  }
+  __syncthreads();
+  const int own = all[i];
+  int before = 0;
+  for (int c = warp; c * warp_size < count; c += count_warps) {
+    const int* const some = all + c * warp_size;
+    const int limit = own + (c < block);  // among equal keys, earlier ones come first
+#pragma unroll
+    for (int j = 0; j < warp_size; j += four) {
+      const auto other = *reinterpret_cast<const Elements<int, four>*>(some + j);
+#pragma unroll
+      for (int e = 0; e < four; ++e) before += other.element[e] < limit;
+    }
+    if (c != block) continue;
+#pragma unroll 8
+    for (int j = 0; j < warp_size; ++j) before += j < lane && some[j] == own;
+  }
+  counts[warp][lane] = before;
+  __syncthreads();
+  if (warp > 0 || i >= count) return;
+  int rank = 0;
+#pragma unroll
+  for (int w = 0; w < count_warps; ++w) rank += counts[w][lane];
+  keys[rank] = own;
+  order[rank] = i;
+}
 
 template <int tile, class Key>
 __global__ void sort_tiles(int count, Key key, std::int32_t* tile_keys, std::int32_t* tile_order) {
@@ -99,15 +146,17 @@ __global__ void join_sorted_tiles(int count, const std::int32_t* tile_keys, cons
   int rank = i % tile;
   for (int t0 = 0; t0 * tile < count; t0 += at_once) {
     int below[at_once] = {};
-    for (int step = tile; step > 0; step /= 2)
+    for (int step = tile; step > 0; step /= 2) {
+      int probed[at_once];  // loaded even where nothing is searched, so that no load waits for another
+#pragma unroll
+      for (int u = 0; u < at_once; ++u) probed[u] = tile_keys[min((t0 + u) * tile + below[u] + step, count) - 1];
 #pragma unroll
       for (int u = 0; u < at_once; ++u) {
-        const int begin = (t0 + u) * tile, probe = below[u] + step;
+        const int probe = below[u] + step;
         // among equal keys, those of earlier tiles come first
-        if (probe <= min(tile, count - begin) &&
-            tile_keys[begin + probe - 1] < static_cast<std::int64_t>(key) + (t0 + u < own_tile))
-          below[u] = probe;
+        if (probe <= min(tile, count - (t0 + u) * tile) && probed[u] < key + (t0 + u < own_tile)) below[u] = probe;
       }
+    }
 #pragma unroll
     for (int u = 0; u < at_once; ++u) rank += t0 + u == own_tile ? 0 : below[u];
   }
@@ -126,16 +175,14 @@ template <class Key>
 Status sort_keys(const Context& context, std::int64_t count, Key key, const SortMemory& memory, std::int32_t* keys,
                  std::int32_t* order) {
   const int n = static_cast<int>(count);
-  const auto sort = [&](auto tile, auto sort_kernel, auto join_kernel) {
-    const Status status = launch(context, {static_cast<unsigned>(blocks_for(n, tile)), static_cast<unsigned>(tile)},
-                                 sort_kernel, n, key, memory.tile_keys, memory.tile_order);
-    if (status != Status::ok) return status;
-    return launch(context, {static_cast<unsigned>(blocks_for(n, 128)), 128}, join_kernel, n, memory.tile_keys,
-                  memory.tile_order, keys, order);
-  };
-  if (count <= ids_of_small_tiles)
-    return sort(small_sort_tile, sort_tiles<small_sort_tile, Key>, join_sorted_tiles<small_sort_tile>);
-  return sort(large_sort_tile, sort_tiles<large_sort_tile, Key>, join_sorted_tiles<large_sort_tile>);
+  const auto blocks = [&](int ids) { return static_cast<unsigned>(blocks_for(n, ids)); };
+  if (n <= most_counted)
+    return launch(context, {blocks(warp_size), count_warps * warp_size}, count_keys<Key>, n, key, keys, order);
+  const Status status = launch(context, {blocks(sort_tile), sort_tile}, sort_tiles<sort_tile, Key>, n, key,
+                               memory.tile_keys, memory.tile_order);
+  if (status != Status::ok) return status;
+  return launch(context, {blocks(128), 128}, join_sorted_tiles<sort_tile>, n, memory.tile_keys, memory.tile_order, keys,
+                order);
 }
 
 // Memory and results of sort_keys().
@@ -155,7 +202,7 @@ struct FoldMemory : SortedIds {
 
 // Indices of ids have 32 bits.
 inline bool ids_fit(const Bags& bags, std::int64_t rows) {
-  constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1 - large_sort_tile;
+  constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1 - sort_tile;
   return bags.ids <= limit && bags.bags <= limit && rows <= limit;
 }
 

@@ -20,7 +20,7 @@ constexpr std::int64_t many_parts = std::int64_t{24} << 20;  // bytes of parts o
 struct BackwardCut {
   int right_strips = 1, left_strips = 1, across = 1, right_teams = 1, left_teams = 1;
   std::int64_t right_slices = 0, left_slices = 1, right_groups = 1, left_groups = 1;
-  std::int64_t slices[max_outputs] = {};
+  std::int64_t slices[max_outputs] = {}, most_slices = 0;  // of an output
   std::size_t right_bytes = 0, left_bytes = 0;
 };
 
@@ -64,19 +64,29 @@ constexpr std::int64_t groups_of(std::int64_t tokens, std::int64_t slices, std::
   return wanted < 1 ? 1 : wanted < most ? wanted : most;
 }
 
+// Rows of the grid: the groups; and if less than half of the processors have one, others that only add earlier sums.
+inline unsigned rows_of_grid(std::int64_t slices, std::int64_t groups, const GroupSums<>& sums) {
+  const bool idle = sums.count > 0 && 2 * slices * groups <= processors;
+  return static_cast<unsigned>(idle ? processors / slices : groups);
+}
+
 // Where two blocks would share a processor, one with two teams takes the work of both, if its shared memory allows: it
-// adds their sums on the chip, so that there are half as many to write and to read.
+// adds their sums on the chip, so that there are half as many to write and to read. A block that has several tiles gets
+// two teams as well: the waits of one overlap with the work of the other.
 template <class T>
 void join_blocks(std::int64_t tokens, BackwardCut& cut, std::int64_t most_apart = processors) {
   BackwardCut joined = cut;
   joined.right_teams = joined.left_teams = 2;
+  const auto apart = [&](std::int64_t slices, std::int64_t groups) {
+    return slices * groups <= most_apart && blocks_for(tokens, back_rows) < 2 * groups;
+  };
   with_right_tile<T>(joined, [&](auto tile) {
-    if (tile.teams == 1 || tile.bytes > shared_limit() || cut.right_slices * cut.right_groups <= most_apart) return;
+    if (tile.teams == 1 || tile.bytes > shared_limit() || apart(cut.right_slices, cut.right_groups)) return;
     cut.right_teams = tile.teams, cut.right_bytes = tile.bytes;
     cut.right_groups = groups_of(tokens, cut.right_slices, processors);
   });
   with_left_tile<T>(joined, [&](auto tile) {
-    if (tile.teams == 1 || tile.bytes > shared_limit() || cut.left_slices * cut.left_groups <= most_apart) return;
+    if (tile.teams == 1 || tile.bytes > shared_limit() || apart(cut.left_slices, cut.left_groups)) return;
     cut.left_teams = tile.teams, cut.left_bytes = tile.bytes;
     cut.left_groups = groups_of(tokens, cut.left_slices, processors);
   });
@@ -92,7 +102,10 @@ BackwardCut cut_with(const TtLinearBackward& a, int across) {
   cut.across = across;
   with_right_tile<T>(cut, [&](auto tile) {
     cut.right_bytes = tile.bytes;
-    for (int i = 0; i < a.outputs; ++i) cut.right_slices += cut.slices[i] = blocks_for(a.output[i].out, tile.columns);
+    for (int i = 0; i < a.outputs; ++i) {
+      cut.right_slices += cut.slices[i] = blocks_for(a.output[i].out, tile.columns);
+      cut.most_slices = cut.slices[i] > cut.most_slices ? cut.slices[i] : cut.most_slices;
+    }
   });
   with_left_tile<T>(cut, [&](auto tile) {
     cut.left_bytes = tile.bytes;
@@ -114,22 +127,20 @@ inline bool fits(const BackwardCut& cut) {
 template <class T>
 BackwardCut cut_of(const TtLinearBackward& a) {
   const BackwardCut cut = cut_with<T>(a, 1);
-  std::int64_t parts = 0;
-  for (int i = 0; i < a.outputs; ++i) parts += cut.slices[i] * a.tokens * a.output[i].rank * 4;
-  if (parts <= many_parts || a.activation != Activation::none) return cut;
+  if (cut.most_slices * a.tokens * a.width * 4 <= many_parts || a.activation != Activation::none) return cut;
   const BackwardCut wider = cut_with<T>(a, 2);
   return fits(wider) ? wider : cut;
 }
 
 struct BackwardParts {
-  float *u1[max_outputs] = {}, *d_right[max_outputs] = {}, *sums[max_outputs] = {}, *d_left = nullptr;
+  float *u1 = nullptr, *d_right[max_outputs] = {}, *sums[max_outputs] = {}, *d_left = nullptr;
 
   // d_A's are a part of the workspace if nobody else has memory for them.
   BackwardParts(const TtLinearBackward& a, const BackwardCut& cut, Parts& parts, void* late_parts = nullptr)
       : d_left(static_cast<float*>(late_parts)) {
+    u1 = parts.take<float>(cut.most_slices * a.tokens * a.width);
     for (int i = 0; i < a.outputs; ++i) {
       const TtOutput& o = a.output[i];
-      u1[i] = parts.take<float>(cut.slices[i] * a.tokens * o.rank);
       d_right[i] = parts.take<float>(cut.right_groups * o.rank * o.out);
       if (o.d_bias) sums[i] = parts.take<float>(cut.right_groups * o.out);
     }
@@ -182,24 +193,25 @@ Status first_pass(const Context& context, const TtLinearBackward& a, const Backw
                   const BackwardParts& parts) {
   RightGradient<T> pass;
   pass.tokens = a.tokens, pass.width = static_cast<int>(a.width), pass.outputs = a.outputs,
-  pass.activation = a.activation;
-  pass.t1 = static_cast<const T*>(a.t1);
+  pass.activation = a.activation, pass.groups = static_cast<unsigned>(cut.right_groups);
+  pass.t1 = static_cast<const T*>(a.t1), pass.u1 = parts.u1;
   std::int64_t slice = 0;
   for (int i = 0; i < a.outputs; slice += cut.slices[i++]) {
     const TtOutput& o = a.output[i];
     RightOutput<T>& to = pass.output[i];
     to.right = static_cast<const T*>(o.right), to.dy = static_cast<const T*>(o.dy),
     to.bias = static_cast<const float*>(o.bias), to.ld = o.ldy;
-    to.u1 = parts.u1[i], to.d_right = parts.d_right[i], to.sums = parts.sums[i];
+    to.d_right = parts.d_right[i], to.sums = parts.sums[i];
     to.columns = static_cast<int>(o.out), to.rank = static_cast<int>(o.rank), to.offset = static_cast<int>(o.offset);
     to.first_slice = static_cast<int>(slice);
   }
-  const dim3 grid(static_cast<unsigned>(cut.right_slices), static_cast<unsigned>(cut.right_groups));
+  const GroupSums<> earlier = earlier_sums(context);
+  const dim3 grid(static_cast<unsigned>(cut.right_slices), rows_of_grid(cut.right_slices, cut.right_groups, earlier));
   Status status = Status::ok;
   with_right_tile<T>(cut, [&](auto tile) {
     using Tile = decltype(tile);
     status = launch(context, {grid, dim3(Tile::threads, Tile::teams), Tile::bytes},
-                    tt_backward_right<T, Tile::across, Tile::strips, Tile::teams>, pass, earlier_sums(context));
+                    tt_backward_right<T, Tile::across, Tile::strips, Tile::teams>, pass, earlier);
   });
   return status;
 }
@@ -209,20 +221,20 @@ Status second_pass(const Context& context, const TtLinearBackward& a, const Back
                    const BackwardParts& parts) {
   LeftGradient<T> pass;
   pass.tokens = a.tokens, pass.ldx = a.ldx, pass.lddx = a.lddx, pass.in = static_cast<int>(a.in),
-  pass.width = static_cast<int>(a.width);
-  pass.outputs = a.outputs, pass.accumulate_dx = a.accumulate_dx;
+  pass.width = static_cast<int>(a.width), pass.groups = static_cast<unsigned>(cut.left_groups);
+  pass.accumulate_dx = a.accumulate_dx;
   pass.left = static_cast<const T*>(a.left), pass.x = static_cast<const T*>(a.x), pass.u1 = static_cast<T*>(a.u1),
   pass.dx = static_cast<T*>(a.dx);
-  pass.d_left = parts.d_left;
+  pass.parts = parts.u1, pass.d_left = parts.d_left, pass.slices = static_cast<int>(cut.most_slices);
   for (int i = 0; i < a.outputs; ++i)
-    pass.output[i] = {parts.u1[i], static_cast<int>(a.output[i].rank), static_cast<int>(a.output[i].offset),
-                      static_cast<int>(cut.slices[i])};
-  const dim3 grid(static_cast<unsigned>(cut.left_slices), static_cast<unsigned>(cut.left_groups));
+    pass.output[i] = {static_cast<int>(a.output[i].offset), static_cast<int>(cut.slices[i])};
+  const GroupSums<> sums = group_sums(right_sums(a, cut, parts));
+  const dim3 grid(static_cast<unsigned>(cut.left_slices), rows_of_grid(cut.left_slices, cut.left_groups, sums));
   Status status = Status::ok;
   with_left_tile<T>(cut, [&](auto tile) {
     using Tile = decltype(tile);
     status = launch(context, {grid, dim3(Tile::threads, Tile::teams), Tile::bytes},
-                    tt_backward_left<T, Tile::strips, Tile::teams>, pass, group_sums(right_sums(a, cut, parts)));
+                    tt_backward_left<T, Tile::strips, Tile::teams>, pass, sums);
   });
   return status;
 }

@@ -7,6 +7,9 @@
 // possible with two blocks per processor.
 #pragma once
 
+#include <climits>
+
+#include "kernels/cuda/common/eights.h"
 #include "kernels/cuda/tt_linear/tt_backward_right.h"
 
 namespace comera::kernels::cuda {
@@ -27,26 +30,29 @@ struct LeftTile {
 };
 
 struct LeftOutput {
-  const float* u1 = nullptr;  // [slices, tokens, rank]
-  int rank = 0, offset = 0, slices = 0;
+  int offset = INT_MAX, slices = 0;  // without a column unless set
 };
 
-// Grid: slices of the columns of x, groups of tiles of tokens.
+// Grid: slices of the columns of x, groups of tiles of tokens; further rows of blocks only add sums.
 template <class T>
 struct LeftGradient {
   std::int64_t tokens = 0, ldx = 0, lddx = 0;
-  int in = 0, width = 0, outputs = 0;
+  int in = 0, width = 0, slices = 0;  // slices: of the output that has most
+  unsigned groups = 1;
   bool accumulate_dx = false;
   const T *left = nullptr, *x = nullptr;
   T *u1 = nullptr, *dx = nullptr;
-  float* d_left = nullptr;  // [groups, in, width]
+  const float* parts = nullptr;  // of U1: [slices, tokens, width]
+  float* d_left = nullptr;       // [groups, in, width]
   LeftOutput output[max_outputs];
 };
 
 template <class Tile, class T>
 __device__ void fetch_left(const LeftGradient<T>& a, int first, T* to) {
   constexpr int lanes = lanes_of_vector<T>, wide = Tile::ranks / lanes;
-  for (int v = static_cast<int>(threadIdx.x); v < Tile::columns * wide; v += Tile::threads) {
+  constexpr int all = Tile::teams * Tile::threads;
+  for (int v = static_cast<int>(threadIdx.y) * Tile::threads + static_cast<int>(threadIdx.x); v < Tile::columns * wide;
+       v += all) {
     const int row = first + v / wide, column = v % wide * lanes;
     const bool valid = row < a.in && column < a.width;
     copy_async(to + v / wide * Tile::u1_pitch + column,
@@ -60,53 +66,44 @@ __device__ void fetch_input(const LeftGradient<T>& a, int first, std::int64_t to
       to, a.x + token * a.ldx + first, a.ldx, a.tokens - token, a.in - first);
 }
 
-// The parts of four neighbours in a row of U1.
-struct SliceParts {
-  const float* from = nullptr;
-  std::int64_t step = 0;  // to the next slice
-  int slices = 0;
-
-  SliceParts() = default;
-  template <class T>
-  __device__ SliceParts(const LeftGradient<T>& a, std::int64_t token, int column) {
-    if (token >= a.tokens || column >= a.width) return;
-    int i = 0;
-    while (i + 1 < a.outputs && column >= a.output[i].offset + a.output[i].rank) ++i;
-    const LeftOutput& o = a.output[i];
-    from = o.u1 + token * o.rank + column - o.offset, step = a.tokens * o.rank, slices = o.slices;
-  }
-};
+// The number of parts of a column of U1. Unrolled: a loop would wait for each output's numbers in turn.
+template <class T>
+__device__ int slices_of(const LeftGradient<T>& a, int column) {
+  int slices = a.output[0].slices;
+#pragma unroll
+  for (int i = 1; i < max_outputs; ++i)
+    if (column >= a.output[i].offset) slices = a.output[i].slices;
+  return column < a.width ? slices : 0;
+}
 
 // U1 of a tile of tokens: the parts of all slices added in order and rounded to T for the products. A thread loads
-// `most` parts of 16 bytes before it adds the first one: each wait costs more than all additions.
+// `most` parts of 16 bytes, all of one row, before it adds the first one: each wait costs more than all additions.
 template <class Tile, class T>
 __device__ void add_slices(const LeftGradient<T>& a, std::int64_t token, T* to) {
-  constexpr int most = Tile::teams * Tile::threads > 256 ? 8 : 12;  // as many as there are registers
-  constexpr int wide = Tile::ranks / 4, count = back_rows * wide / Tile::threads,
-                vectors = count % 3 == 0   ? 3
-                          : count % 2 == 0 ? 2
-                                           : 1,
+  constexpr int most = Tile::strips == 3 && sizeof(T) == 2 ? 18 : 12;  // as many as there are registers
+  constexpr int lanes_of_row = Tile::threads / back_rows, step = 4 * lanes_of_row, count = Tile::ranks / step,
+                vectors = Tile::strips == 3 ? most / 9 * 3
+                          : count % 2 == 0  ? 2
+                                            : 1,
                 parts = most / vectors;
-  static_assert(back_rows * wide % Tile::threads == 0 && count % vectors == 0);
+  static_assert(Tile::ranks % step == 0 && count % vectors == 0);
+  const int thread = static_cast<int>(threadIdx.x), row = thread / lanes_of_row;
+  const bool inside = token + row < a.tokens;
 #pragma unroll 1
-  for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += vectors * Tile::threads) {
-    SliceParts from[vectors];
-    float total[vectors][4] = {};
-    int slices = 0;
+  for (int column = thread % lanes_of_row * 4; column < Tile::ranks; column += vectors * step) {
+    const float* from = a.parts + (token + row) * a.width + column;
+    int slices[vectors];
 #pragma unroll
-    for (int i = 0; i < vectors; ++i) {
-      const int at = v + i * Tile::threads;
-      from[i] = SliceParts(a, token + at / wide, at % wide * 4);
-      slices = max(slices, from[i].slices);
-    }
+    for (int i = 0; i < vectors; ++i) slices[i] = inside ? slices_of(a, column + i * step) : 0;
+    float total[vectors][4] = {};
 #pragma unroll 1
-    for (int first = 0; first < slices; first += parts) {
+    for (int first = 0; first < a.slices; first += parts) {
       float part[vectors][parts][4] = {};
 #pragma unroll
-      for (int i = 0; i < vectors; ++i)
+      for (int p = 0; p < parts; ++p, from += a.tokens * a.width)
 #pragma unroll
-        for (int p = 0; p < parts; ++p)
-          if (first + p < from[i].slices) load_floats<4>(from[i].from + (first + p) * from[i].step, part[i][p]);
+        for (int i = 0; i < vectors; ++i)
+          if (first + p < slices[i]) load_floats<4>(from + i * step, part[i][p]);
 #pragma unroll
       for (int i = 0; i < vectors; ++i)
 #pragma unroll
@@ -116,10 +113,9 @@ __device__ void add_slices(const LeftGradient<T>& a, std::int64_t token, T* to) 
     }
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      const int at = v + i * Tile::threads, row = at / wide, column = at % wide * 4;
-      store_floats<4>(total[i], to + row * Tile::u1_pitch + column);
-      if (blockIdx.x == 0 && token + row < a.tokens && column < a.width)
-        store_floats<4>(total[i], a.u1 + (token + row) * a.width + column);
+      store_floats<4>(total[i], to + row * Tile::u1_pitch + column + i * step);
+      if (blockIdx.x == 0 && inside && column + i * step < a.width)
+        store_floats<4>(total[i], a.u1 + (token + row) * a.width + column + i * step);
     }
   }
 }
@@ -128,7 +124,7 @@ __device__ void add_slices(const LeftGradient<T>& a, std::int64_t token, T* to) 
 template <class T>
 struct LaneVectors {
   static constexpr int lanes = lanes_of_vector<T>, wide = warp_tile / lanes, count = back_rows * wide / warp_size;
-  Elements<T, lanes> vector[count];
+  Stored<T, lanes> vector[count];
 
   // f(vector, its place in dx, row, first column) for the vectors inside dx
   template <class F>
@@ -143,14 +139,12 @@ struct LaneVectors {
   }
 };
 
-// The previous dx, if the product is added to it. Loaded before the product, so that the load overlaps with it.
+// The previous dx, if the product is added to it. Loaded before the parts of U1, so that one wait serves both.
 template <class T>
 __device__ LaneVectors<T> load_dx(const LeftGradient<T>& a, int first, std::int64_t token) {
   LaneVectors<T> before = {};
-  if (a.accumulate_dx)
-    before.for_inside(a, first, token, [](auto& vector, const T* at, int, int) {
-      vector = *reinterpret_cast<const Elements<T, lanes_of_vector<T>>*>(at);
-    });
+  if (a.dx && a.accumulate_dx)
+    before.for_inside(a, first, token, [](auto& vector, const T* at, int, int) { vector.load(at); });
   return before;
 }
 
@@ -161,8 +155,8 @@ __device__ void write_dx(const LeftGradient<T>& a, const WarpTile& tile, LaneVec
                          std::int64_t token, float* out) {
   constexpr int lanes = lanes_of_vector<T>;
   tile.for_pairs([&](int row, int column, float p, float q) {
-    float* const to = out + row * Tile::out_pitch + column;
-    to[0] = p, to[1] = q;
+    const float pair[2] = {p, q};
+    store_floats<2>(pair, out + row * Tile::out_pitch + column);
   });
   __syncwarp();
   before.for_inside(a, first, token, [&](const auto& vector, T* at, int row, int column) {
@@ -170,7 +164,7 @@ __device__ void write_dx(const LeftGradient<T>& a, const WarpTile& tile, LaneVec
 #pragma unroll
     for (int j = 0; j < lanes; j += 4) load_floats<4>(out + row * Tile::out_pitch + column + j, value + j);
 #pragma unroll
-    for (int j = 0; j < lanes; ++j) value[j] += to_float(vector.element[j]);
+    for (int j = 0; j < lanes; ++j) value[j] += vector[j];
     store_floats<lanes>(value, at);
   });
   __syncwarp();
@@ -183,7 +177,7 @@ __global__ void __launch_bounds__(teams* LeftTile<T, strips>::threads)
   using Tile = LeftTile<T, strips, teams>;
   const int warp = static_cast<int>(threadIdx.x) / warp_size, first = static_cast<int>(blockIdx.x) * Tile::columns,
             own = warp * warp_tile, team = static_cast<int>(threadIdx.y);
-  const TileRange<teams> tiles(a.tokens, blockIdx.y, gridDim.y);
+  const TileRange<teams> tiles(a.tokens, blockIdx.y, a.groups);
   T* const left = shared_memory<T>();
   auto* const u1 =
       reinterpret_cast<T*>(reinterpret_cast<char*>(left + Tile::columns * Tile::u1_pitch) + team * Tile::team_bytes);
@@ -193,16 +187,16 @@ __global__ void __launch_bounds__(teams* LeftTile<T, strips>::threads)
   WarpTile d_left[strips];
 #pragma unroll
   for (int s = 0; s < strips; ++s) d_left[s].clear();
-  if (a.dx && team == 0) fetch_left<Tile>(a, first, left);  // complete when the first tile is
+  if (a.dx && tiles.count > 0) fetch_left<Tile>(a, first, left);  // complete when the first tile is
   const auto fetch = [&](int c, int place) {
     if (a.x) fetch_input<Tile>(a, first, tiles.token(c, team), places + place * back_rows * Tile::pitch);
   };
   const auto use = [&](int c, int place) {
     const std::int64_t token = tiles.token(c, team);
+    LaneVectors<T> before = load_dx(a, first + own, token);
     add_slices<Tile>(a, token, u1);
     __syncthreads();
     if (a.dx) {
-      LaneVectors<T> before = load_dx(a, first + own, token);
       WarpTile dx;
       dx.clear();
       multiply<true>(dx, u1, Tile::u1_pitch, left + own * Tile::u1_pitch, Tile::u1_pitch, Tile::ranks);
@@ -214,8 +208,8 @@ __global__ void __launch_bounds__(teams* LeftTile<T, strips>::threads)
     for (int s = 0; s < strips; ++s)
       multiply_turned(d_left[s], x, Tile::pitch, u1 + s * warp_tile, Tile::u1_pitch, back_rows);
   };
-  for_chunks<Tile::stages>(tiles.passes(), fetch, use, [&] { add_sums(right_sums); });
-  if (!a.x) return;
+  for_chunks<Tile::stages>(tiles.passes(), fetch, use, [&] { add_sums_beside(right_sums, a.groups); });
+  if (!a.x || tiles.count == 0) return;
   join_teams<Tile, strips * 32>([&](const auto& f) {
 #pragma unroll
     for (int s = 0; s < strips; ++s) d_left[s].for_each(32 * s, f);

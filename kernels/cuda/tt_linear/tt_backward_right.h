@@ -37,20 +37,21 @@ template <class T>
 struct RightOutput {
   const T *right = nullptr, *dy = nullptr;
   const float* bias = nullptr;
-  float* u1 = nullptr;       // [slices, tokens, rank]
   float* d_right = nullptr;  // [groups, rank, columns]
   float* sums = nullptr;     // [groups, columns], optional
   std::int64_t ld = 0;
   int columns = 0, rank = 0, offset = 0, first_slice = 0;
 };
 
-// Grid: slices of all outputs, groups of tiles of tokens.
+// Grid: slices of all outputs, groups of tiles of tokens; further rows of blocks only add earlier sums.
 template <class T>
 struct RightGradient {
   std::int64_t tokens = 0;
   int width = 0, outputs = 0;
+  unsigned groups = 1;
   Activation activation = Activation::none;
   const T* t1 = nullptr;
+  float* u1 = nullptr;  // [slices, tokens, width]
   RightOutput<T> output[max_outputs];
 };
 
@@ -58,14 +59,15 @@ struct RightGradient {
 template <int teams>
 struct TileRange {
   std::int64_t tokens;
-  int first, count;
+  int first, count;  // none for a group behind the last one
 
   // The first groups have one tile more if the tiles do not divide evenly. One division of 32 bits: one of 64 bits
   // delays the first load by a tenth of a microsecond.
   COMERA_DEVICE TileRange(std::int64_t tokens, unsigned group, unsigned groups) : tokens(tokens) {
     const auto tiles = static_cast<unsigned>((tokens + back_rows - 1) / back_rows);
     const unsigned each = tiles / groups, more = tiles % groups, before = group < more ? group : more;
-    first = static_cast<int>(each * group + before), count = static_cast<int>(each + (group < more ? 1 : 0));
+    first = static_cast<int>(each * group + before),
+    count = group < groups ? static_cast<int>(each + (group < more ? 1 : 0)) : 0;
   }
   COMERA_DEVICE int passes() const { return (count + teams - 1) / teams; }
   // The first token of a pass's tile. Behind the last tile it is `tokens`, so that the team reads zeros and writes
@@ -90,10 +92,18 @@ __device__ void join_teams(const Each& each) {
   }
 }
 
+// Blocks that have no tiles add the sums alone, if there are any.
+__device__ inline void add_sums_beside(const GroupSums<>& sums, unsigned groups) {
+  const unsigned first_row = gridDim.y > groups ? groups : 0;
+  if (blockIdx.y >= first_row) add_sums<3>(sums, first_row);
+}
+
 template <class Tile, class T>
 __device__ void fetch_right(const RightOutput<T>& o, int first, T* to) {
   constexpr int lanes = lanes_of_vector<T>, wide = Tile::columns / lanes;
-  for (int v = static_cast<int>(threadIdx.x); v < Tile::ranks * wide; v += Tile::threads) {
+  constexpr int all = Tile::teams * Tile::threads;
+  for (int v = static_cast<int>(threadIdx.y) * Tile::threads + static_cast<int>(threadIdx.x); v < Tile::ranks * wide;
+       v += all) {
     const int row = v / wide, column = first + v % wide * lanes;
     const bool valid = row < o.rank && column < o.columns;
     copy_async(to + row * Tile::pitch + v % wide * lanes,
@@ -111,17 +121,31 @@ __device__ void fetch_gradient(const RightGradient<T>& a, const RightOutput<T>& 
       dy + back_rows * Tile::pitch, a.t1 + token * a.width + o.offset, a.width, a.tokens - token, o.rank);
 }
 
+// The slice's biases. The load is waited for, so this must not be in front of other copies.
+template <class Tile, class T>
+__device__ void load_biases(const RightOutput<T>& o, int first, float* to) {
+  for (int c = static_cast<int>(threadIdx.x); c < Tile::columns; c += Tile::threads)
+    to[c] = o.bias && first + c < o.columns ? o.bias[first + c] : 0.0f;
+}
+
 // A lane's column pairs of a tile (tensor_tile.h), one pair for each block of 8 columns.
 struct LanePairs {
   float v[4][2];
 };
 
-// From the slice's biases in shared memory.
-__device__ inline LanePairs bias_of_lane(const float* bias) {
-  LanePairs pairs;
+// A tile with the slice's biases, from shared memory, in every row.
+__device__ inline WarpTile bias_tile(const float* bias) {
+  WarpTile tile;
 #pragma unroll
-  for (int n = 0; n < 4; ++n) load_floats<2>(bias + static_cast<int>(threadIdx.x) % 4 * 2 + 8 * n, pairs.v[n]);
-  return pairs;
+  for (int n = 0; n < 4; ++n) {
+    float pair[2];
+    load_floats<2>(bias + static_cast<int>(threadIdx.x) % 4 * 2 + 8 * n, pair);
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) tile.c[m][n][i] = pair[i % 2];
+  }
+  return tile;
 }
 
 // Calls f(address of the pair in dy, m, n, half) for the lane's pairs of a tile. Works on a few pairs at a time, so
@@ -151,13 +175,13 @@ __device__ void add_columns(const T* dy, LanePairs& sums) {
 
 // Turns dy of a warp's tile of columns into d_pre and adds it to the lane's column sums.
 template <class Tile, Activation activation, class T>
-__device__ void apply_slope(const WarpTile& pre, const LanePairs& bias, T* dy, LanePairs& sums) {
+__device__ void apply_slope(const WarpTile& pre, T* dy, LanePairs& sums) {
   for_lane_pairs<Tile>(dy, [&](T* at, int m, int n, int half) {
     float value[2];
     load_floats<2>(at, value);
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      value[j] *= activation_slope<T>(activation, pre.c[m][n][2 * half + j] + bias.v[n][j]);
+      value[j] *= activation_slope<T>(activation, pre.c[m][n][2 * half + j]);
       sums.v[n][j] += value[j];
     }
     store_floats<2>(value, at);
@@ -179,7 +203,7 @@ __device__ void add_warps(const RightGradient<T>& a, const RightOutput<T>& o, in
 #pragma unroll
       for (int j = 0; j < 4; ++j) total[j] += part[j];
     }
-    store_floats<4>(total, o.u1 + (slice * a.tokens + token + row) * o.rank + column);
+    store_floats<4>(total, a.u1 + (slice * a.tokens + token + row) * a.width + o.offset + column);
   }
 }
 
@@ -208,7 +232,7 @@ __global__ void __launch_bounds__(teams* RightTile<T, across, strips>::threads, 
   const int slice = static_cast<int>(blockIdx.x) - o.first_slice, first = slice * Tile::columns;
   const int warp = static_cast<int>(threadIdx.x) / warp_size, own = warp * across * warp_tile,
             team = static_cast<int>(threadIdx.y);
-  const TileRange<teams> tiles(a.tokens, blockIdx.y, gridDim.y);
+  const TileRange<teams> tiles(a.tokens, blockIdx.y, a.groups);
   T* const right = shared_memory<T>();
   float* const bias = reinterpret_cast<float*>(right + Tile::ranks * Tile::pitch);
   auto* const places = reinterpret_cast<T*>(reinterpret_cast<char*>(bias + Tile::columns) + team * Tile::team_bytes);
@@ -220,11 +244,7 @@ __global__ void __launch_bounds__(teams* RightTile<T, across, strips>::threads, 
 #pragma unroll
     for (int s = 0; s < strips; ++s) d_right[w][s].clear();
   }
-  if (team == 0) {  // complete when the first tile is
-    fetch_right<Tile>(o, first, right);
-    for (int c = static_cast<int>(threadIdx.x); c < Tile::columns; c += Tile::threads)
-      bias[c] = o.bias && first + c < o.columns ? o.bias[first + c] : 0.0f;
-  }
+  if (tiles.count > 0) fetch_right<Tile>(o, first, right);  // complete when the first tile is
   const auto fetch = [&](int c, int place) {
     fetch_gradient<Tile>(a, o, first, tiles.token(c, team), places + place * Tile::stage_elements);
   };
@@ -237,10 +257,9 @@ __global__ void __launch_bounds__(teams* RightTile<T, across, strips>::threads, 
         if constexpr (activation() == Activation::none) {
           if (o.sums) add_columns<Tile>(own_dy, sums[w]);
         } else {
-          WarpTile pre;
-          pre.clear();
+          WarpTile pre = bias_tile(bias + own + w * warp_tile);
           multiply<false>(pre, t1, Tile::t1_pitch, right + own + w * warp_tile, Tile::pitch, Tile::ranks);
-          apply_slope<Tile, activation()>(pre, bias_of_lane(bias + own + w * warp_tile), own_dy, sums[w]);
+          apply_slope<Tile, activation()>(pre, own_dy, sums[w]);
         }
       });
     }
@@ -253,19 +272,29 @@ __global__ void __launch_bounds__(teams* RightTile<T, across, strips>::threads, 
         const T* const d_pre = dy + own + w * warp_tile;
         multiply<true>(u1[s], d_pre, Tile::pitch, right + s * warp_tile * Tile::pitch + own + w * warp_tile,
                        Tile::pitch, warp_tile);
-        multiply_turned(d_right[w][s], t1 + s * warp_tile, Tile::t1_pitch, d_pre, Tile::pitch, back_rows);
       }
     }
 #pragma unroll
     for (int s = 0; s < strips; ++s)
       u1[s].for_pairs([&](int row, int column, float p, float q) {
-        float* const to = u1_parts + (warp * back_rows + row) * Tile::sum_pitch + s * warp_tile + column;
-        to[0] = p, to[1] = q;
+        const float pair[2] = {p, q};
+        store_floats<2>(pair, u1_parts + (warp * back_rows + row) * Tile::sum_pitch + s * warp_tile + column);
       });
     __syncthreads();
+    // Here its waits overlap with those of the sums over the warps.
+#pragma unroll
+    for (int w = 0; w < across; ++w)
+#pragma unroll
+      for (int s = 0; s < strips; ++s)
+        multiply_turned(d_right[w][s], t1 + s * warp_tile, Tile::t1_pitch, dy + own + w * warp_tile, Tile::pitch,
+                        back_rows);
     add_warps<Tile>(a, o, slice, tiles.token(c, team), u1_parts);
   };
-  for_chunks<Tile::stages>(tiles.passes(), fetch, use, [&] { add_sums(earlier); });
+  for_chunks<Tile::stages>(tiles.passes(), fetch, use, [&] {
+    if (team == 0 && a.activation != Activation::none) load_biases<Tile>(o, first, bias);
+    add_sums_beside(earlier, a.groups);
+  });
+  if (tiles.count == 0) return;
   join_teams<Tile, across*(strips * 32 + 8)>([&](const auto& f) {
 #pragma unroll
     for (int w = 0; w < across; ++w) {
