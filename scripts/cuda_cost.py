@@ -30,7 +30,9 @@ What is counted: bytes, mma instructions, exchanges and barriers are those of th
 shows no trip counts. A warp takes the longest way through a kernel's branches, but none with accesses by one or two
 bytes if the run had none. Code outside of loops is executed once; the passes of the loops are those with which the
 counts of the run result (cuda_sass.py). Bank conflicts, the special function unit and the order in which blocks end are
-not in the model, and nothing is adjusted to a measurement of this project.
+not in the model, and nothing is adjusted to a measurement of this project. Steps on an H100 took two to four times
+their estimate (docs/results.md): a loop in which each pass waits for its own loads waits once per pass, not twice in
+all. --measured shows which kernels do.
 """
 
 import argparse

@@ -1,6 +1,7 @@
-// Writes what a GPU ran and when: a library that CUDA loads into any program (CUDA_INJECTION64_PATH=libgpu_timeline.so).
-// COMERA_TIMELINE names the file: a line per kernel, copy and fill, with tabs between the columns of the first line.
-// Times are nanoseconds of the GPU's clock. scripts/gpu_timeline.py makes a table of a step of it.
+// Writes what a GPU ran and when: a library that CUDA loads into any program
+// (CUDA_INJECTION64_PATH=libgpu_timeline.so). COMERA_TIMELINE names the file: a line per kernel, copy and fill, with
+// tabs between the columns of the first line. Times are nanoseconds of the GPU's clock. scripts/gpu_timeline.py makes a
+// table of a step of it.
 #include <cupti.h>
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // The backward of norms. Rows are handled as in the forward (norm.cu).
+#pragma once
+
 #include "kernels/cuda/common/column_sums.h"
-#include "kernels/cuda/norm_rows.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/norm/norm_rows.h"
 
 namespace comera::kernels::cuda {
-namespace {
 
 // g = dy gain, h = (s - mean) rstd for eight elements of a row.
 struct GradientEight {
@@ -194,56 +194,5 @@ __global__ void __launch_bounds__(row_threads)
   }
   add_sums(earlier);
 }
-
-// A block for each processor of an H100, as far as others add 128 parts at once (group_sums.h).
-constexpr std::int64_t most_backward_blocks = 128;
-
-std::int64_t backward_blocks(const NormBackward& a) {
-  return std::min(blocks_for(a.tokens, norm_block(a.columns, a.tokens).y), most_backward_blocks);
-}
-
-std::size_t bytes_of_partial(const NormBackward& a) {
-  return static_cast<std::size_t>(2 * backward_blocks(a) * a.columns) * sizeof(float);
-}
-std::size_t backward_workspace(const Context& context, const NormBackward& a) {
-  return context.late_parts ? 0 : bytes_of_partial(a);
-}
-
-LateSums sums_of_blocks(const NormBackward& a, const void* partial) {
-  LateSums sums = column_sums(backward_blocks(a), a.columns, partial, a.d_gain, a.d_shift);
-  sums.bytes = bytes_of_partial(a);
-  return sums;
-}
-LateSums late(const Context&, const NormBackward& a, void* parts) {
-  const LateSums sums = sums_of_blocks(a, parts);
-  return a.tokens > 0 && are_aligned(sums) ? sums : LateSums();
-}
-
-Status run(const Context& context, const NormBackward& a) {
-  if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
-  auto* partial = static_cast<float*>(context.late_parts ? context.late_parts : context.workspace);
-  const unsigned blocks = static_cast<unsigned>(backward_blocks(a));
-  const dim3 block = norm_block(a.columns, a.tokens);
-  const RowDropout x_dropout(a.dropout), y_dropout(a.output_dropout);
-  const Status status = with_element(context, [&]<class T>(T) {
-    const bool aligned = all_aligned<T>(a.columns, a.dy, a.sum, a.gain, a.d_sum_in, a.d_sum, a.dx, partial);
-    return with_eights(a.columns, aligned, [&]<int eights>(std::integral_constant<int, eights>) {
-      if constexpr (eights == 0) {
-        return launch(context, {blocks, {block.x}}, backward_wide<T>, a, x_dropout, y_dropout, aligned, partial,
-                      earlier_sums(context));
-      } else {
-        const std::size_t shared = block.y > 1 ? 2 * block.y * static_cast<std::size_t>(a.columns) * sizeof(float) : 0;
-        return launch(context, {blocks, block, shared}, backward<T, eights>, a, x_dropout, y_dropout, partial,
-                      earlier_sums(context));
-      }
-    });
-  });
-  if (status != Status::ok || context.late_parts) return status;
-  return launch_sums(context, sums_of_blocks(a, partial));
-}
-
-}  // namespace
-
-void bind(Op<NormBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace, op.late = late; }
 
 }  // namespace comera::kernels::cuda
