@@ -84,12 +84,14 @@ struct TensorRange {
     int from[4] = {}, to[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) to[i] = query[i] < queries ? keys : 0;
-    if (s.key_begin)
+    if (s.key_begin) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) from[i] = max(s.key_begin[all + min(query[i], queries - 1)], 0);
-    if (s.key_end)
+    }
+    if (s.key_end) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) to[i] = min(s.key_end[all + min(query[i], queries - 1)], to[i]);
+    }
 #pragma unroll
     for (int half = 0; half < 2; ++half) row_begin[half] = from[half], row_end[half] = to[half];
     begin = min(from[2] < to[2] ? from[2] : keys, from[3] < to[3] ? from[3] : keys);

@@ -46,11 +46,12 @@ struct GroupSum {
 #pragma unroll
           for (int j = 0; j < width; ++j) total[k][j] += part[k][i][j];
     }
-    for (int bits = across; bits < warp_size; bits *= 2)
+    for (int bits = across; bits < warp_size; bits *= 2) {
 #pragma unroll
       for (int k = 0; k < pieces_at_once; ++k)
 #pragma unroll
         for (int j = 0; j < width; ++j) total[k][j] += __shfl_xor_sync(full_warp, total[k][j], bits);
+    }
 #pragma unroll
     for (int k = 0; k < pieces_at_once; ++k) {
       if (column[k] >= count || first > 0) continue;
