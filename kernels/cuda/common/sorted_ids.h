@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(count_warps* warp_size)
     all[at] = at < count ? loaded[u] : 0x7FFFFFFF;  // larger than all keys
   }
   __syncthreads();
-  const int own = all[i];
+  const int own = i < count ? all[i] : 0;  // the largest int has no successor
   int before = 0;
   for (int c = warp; c * warp_size < count; c += count_warps) {
     const int* const some = all + c * warp_size;
