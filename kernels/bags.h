@@ -6,7 +6,7 @@
 namespace comera::kernels {
 
 // Bag b sums the rows ids[offsets[b]] .. ids[offsets[b+1] - 1], each times its weight. Without offsets, bag b is row
-// ids[b]; offsets[0] is 0. Ids behind the last bag are not read, so a batch may have fewer ids than places.
+// ids[b]; offsets[0] is 0. Ids behind the last bag are not used, so a batch may have fewer ids than places.
 struct Bags {
   std::int64_t bags = 0;
   std::int64_t ids = 0;  // length of `id`

@@ -26,8 +26,9 @@ std::size_t workspace_bytes(const Context&, const LinearBackward& a) {
 }
 
 // y = x w for few outputs, such as a classifier's: the library gives such a product to one slow block. A block computes
-// the outputs of a token; each thread adds every 128th product.
+// the outputs of a token; each thread adds every 128th product. Many tokens give the library enough blocks.
 constexpr int few_outputs = 7, few_threads = 128;  // rows of 8 are aligned
+constexpr std::int64_t few_tokens = 4096;
 
 template <class T>
 __global__ void __launch_bounds__(few_threads) multiply_few(const LinearForward __grid_constant__ a) {
@@ -62,7 +63,8 @@ __global__ void __launch_bounds__(few_threads) multiply_few(const LinearForward 
 
 template <class T>
 Status multiply(const Context& context, const LinearForward& a) {
-  if (a.out <= few_outputs) return launch(context, {grid_for(a.tokens, 1), few_threads}, multiply_few<T>, a);
+  if (a.out <= few_outputs && a.tokens <= few_tokens)
+    return launch(context, {grid_for(a.tokens, 1), few_threads}, multiply_few<T>, a);
   Gemm g;
   g.m = a.tokens, g.n = a.out, g.k = a.in, g.in = g.out = context.dtype;
   g.a = a.x, g.lda = a.ldx, g.b = a.weight, g.ldb = a.out, g.c = a.y, g.ldc = a.ldy;

@@ -441,7 +441,7 @@ Status run(const Context& context, const TtmForward& a) {
 
 Status run(const Context& context, const TtmBackward& a) {
   if (!fits(*a.table, a.bags)) return Status::unsupported_shape;
-  if (a.bags.ids == 0) return Status::ok;
+  if (a.bags.ids == 0 || a.bags.bags == 0) return Status::ok;
   return with_element(context, [&](auto element) { return backward<decltype(element)>(context, a); });
 }
 

@@ -52,13 +52,14 @@ class Report(unittest.TestCase):
     def test_times_and_memory(self):
         self.add("mnli-6enc 1 x 128 tt bf16", {"rows": [row("step", 2.0, peak_bytes=4 << 20), row("linear", 1.0)]})
         text = self.add("mnli-6enc 1 x 128", peer(20.0, optimizer="galore", peak_bytes=90 << 20,
-                                                  steady_peak_bytes=30 << 20))
+                                                  steady_peak_bytes=30 << 20, steady_device_bytes=40 << 20))
         self.assertIn("| 90 (30 without its SVD) |", text)
         page = self.page()
         ours = "| mnli-6enc 1 x 128 tt bf16, step | pytorch dense bf16 galore, "
         self.assertIn(ours + "time | 10.00x | 8x | yes |", page)
-        self.assertIn(ours + "memory without GaLore's SVD | 7.50x | 15x | no |", page)
-        self.assertIn(ours + "memory | 22.50x |  |  |", page)
+        self.assertIn(ours + "memory of the driver without GaLore's SVD | 10.00x | 15x | no |", page)
+        self.assertIn(ours + "memory of PyTorch's allocator without GaLore's SVD | 7.50x |  |  |", page)
+        self.assertIn(ours + "memory of PyTorch's allocator | 22.50x |  |  |", page)
 
     def test_what_was_not_measured_is_not_met(self):
         self.add("mnli-6enc 32 x 128 tt bf16", {"rows": [row("step", 2.0)]})

@@ -202,7 +202,7 @@ struct FoldMemory : SortedIds {
 
 // Indices of ids have 32 bits.
 inline bool ids_fit(const Bags& bags, std::int64_t rows) {
-  constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1 - sort_tile;
+  constexpr std::int64_t limit = std::int64_t{1} << 30;  // searches add two places
   return bags.ids <= limit && bags.bags <= limit && rows <= limit;
 }
 

@@ -117,8 +117,10 @@ BackwardCut cut_with(const TtLinearBackward& a, int across) {
   return cut;
 }
 
+// A pass without slices has no blocks, which would add the sums that wait.
 inline bool fits(const BackwardCut& cut) {
   const std::size_t limit = shared_limit();
+  if (cut.right_slices == 0 || cut.left_slices == 0) return false;
   return cut.right_bytes > 0 && cut.left_bytes > 0 && cut.right_bytes <= limit && cut.left_bytes <= limit;
 }
 
