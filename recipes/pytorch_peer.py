@@ -13,10 +13,10 @@ copies and multiplies matrices.
 All sequences are full, so attention has no mask and PyTorch may choose its fastest kernel (`--mask` gives it one).
 On a GPU (`--device cuda`) memory is the peak that PyTorch's allocator reserved; steady_peak_bytes is that of the timed
 steps, without the first one, in which GaLore computes its singular vectors, and steady_device_bytes what the driver has
-less since before the model, as comera measures itself: with code and workspaces of the libraries. `--compile` compiles the model and
-replays the whole step as one CUDA graph; if that cannot be recorded, it uses mode="reduce-overhead" ("graph" in the
-output names the mode). `--optimizer galore` projects the gradients of the dense layers (rank 128) as in GaLore
-(arXiv 2403.03507, algorithm 2).
+less since before the model, as comera measures itself: with code and workspaces of the libraries. `--compile` compiles
+the model and replays the whole step as one CUDA graph; if that cannot be recorded, it uses mode="reduce-overhead"
+("graph" in the output names the mode). `--optimizer galore` projects the gradients of the dense layers (rank 128) as in
+GaLore (arXiv 2403.03507, algorithm 2).
 
 Prints one line of JSON with the keys of `comera bench`, and base_bytes: resident memory of Python and torch at start.
 """

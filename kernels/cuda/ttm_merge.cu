@@ -10,6 +10,7 @@ namespace {
 // rank, columns) for the right one. One of the two bonds has size 1 in each.
 struct TtmPlace {
   static constexpr int together = 8;  // indices of a find() that registers allow
+
   int count = 0, open_rank = 1, columns = 1;
   Divisor last_rank, m[max_cores], n[max_cores];
 

@@ -22,7 +22,7 @@ cmake -S . -B "$build/cuda" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOMERA_CUDA=ON
 # A new build, so that the log contains every kernel. The target `clean` would remove the SentencePiece of the build
 # around this one.
 find "$build/cuda" -name '*.o' -delete
-cmake --build "$build/cuda" -j 2 --target comera_cuda -v > "$build/cuda/ptxas.log" 2>&1 || {
+cmake --build "$build/cuda" -j 2 --target comera_cuda gpu_timeline -v > "$build/cuda/ptxas.log" 2>&1 || {
   grep -E 'error|FAILED' "$build/cuda/ptxas.log" && exit 1
 }
 scripts/cuda_registers.py --release "$release" "$build/cuda/ptxas.log"

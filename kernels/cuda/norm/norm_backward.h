@@ -165,8 +165,8 @@ __global__ void __launch_bounds__(row_threads)
         output_dropout(y_dropout, key, TokenOfDropout(y_dropout, row));
     const float mean = a.kind == NormKind::layer ? f32(a.mean)[row] : 0.0f, rstd = f32(a.rstd)[row];
     const auto read = [&](std::int64_t at) {
-      Eight dy = get<Eight>(row_of<T>(a.dy, row, a.columns), at, a.columns,
-                            aligned);  // zero beyond the end of the row
+      // zero beyond the end of the row
+      Eight dy = get<Eight>(row_of<T>(a.dy, row, a.columns), at, a.columns, aligned);
       output_dropout.apply(at / 8, dy.v);
       return GradientEight(dy, get<Eight>(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned),
                            get<Eight>(f32(a.gain), at, a.columns, aligned), mean, rstd);
