@@ -7,8 +7,9 @@
 # MODEL is a folder of any encoder. Without one, COMERA_DATA's checkpoints/all-MiniLM-L6-v2 is taken, dense and
 # tensorized to three ratios; its word table stays dense, so that 1.9 is the limit. COMERA_DATA names a folder with
 # glue/TASK/train.tsv.zst and dev.tsv.zst for SST-2, MRPC, RTE, CoLA and STS-B as GLUE has them. COMERA is the program,
-# SEED (1) the seed of all runs, SST2 (10000) the rows of SST-2, EPOCHS (2) the passes over each task's rows. By the
-# time of its steps it takes about two hours on two cores; --smoke takes a minute, on a few rows and without
+# SEED (1) the seed of all runs, SST2 (10000) the rows of SST-2, EPOCHS (2) the passes over each task's rows, DTYPE (fp32)
+# the activation dtype of fine-tuning, THREADS those of all. By the time of its steps it takes about two hours on two
+# cores; --smoke takes a minute, on a few rows and without
 # calibration. FOLDER receives data, models, a run and a log for each, and results.md and results.json. A second call
 # keeps what is finished and goes on with the rest.
 set -euo pipefail
@@ -39,7 +40,7 @@ minilm=$COMERA_DATA/checkpoints/all-MiniLM-L6-v2
   missing "$minilm cannot be read; name the folder of an encoder"
 require_program
 mkdir -p "$folder/data"
-length=(--epochs "${EPOCHS:-2}") most=${SST2:-10000}
+length=(--epochs "${EPOCHS:-2}" --dtype "${DTYPE:-fp32}") most=${SST2:-10000}
 calibration=(--calibrate "$folder/data/sentences.txt" --calibrate-tokens 12288)
 ! "$smoke" || { length=(--steps 3) && calibration=(); }
 
@@ -61,15 +62,17 @@ done
 
 # MiniLM, dense and at three ratios; calibrated on sentences of all tasks.
 make_models() {
-  local ratio
+  local ratio task
   [ -e "$folder/data/sentences.txt" ] ||
-    { cut -f1 "$folder/data/SST-2.train.tsv" | head -n 600 && cut -f4 "$folder/data/CoLA.train.tsv" | head -n 600 &&
-      cut -f2 "$folder/data/RTE.train.tsv" | head -n 600; } | keep "$folder/data/sentences.txt"
+    for task in SST-2:1 CoLA:4 RTE:2; do # the task and its column of text
+      # head before cut: a file that is closed early ends no pipe with an error.
+      head -n 600 "$folder/data/${task%:*}.train.tsv" | cut -f "${task#*:}"
+    done | keep "$folder/data/sentences.txt"
   for ratio in 1.2 1.4 1.6; do
     [ ! -e "$folder/minilm-$ratio/report.json" ] || continue
     rm -rf "$folder/minilm-$ratio"
     logged "minilm-$ratio" "$comera" tensorize "$minilm" --ratio "$ratio" --exclude '*embeddings*' \
-      "${calibration[@]}" -o "$folder/minilm-$ratio"
+      "${calibration[@]}" --threads "$threads" -o "$folder/minilm-$ratio"
   done
 }
 models=("${rest[@]}")
@@ -95,8 +98,9 @@ tune() { # MODEL TASK
   [ ! -s "$folder/$name.evaluation.json" ] || return 0
   logged "$name" "$comera" finetune "$1" "${columns[@]}" --data "$folder/data/$2.train.tsv" --new-head --seq 128 \
     --batch 32 --seed "$seed" --lr 1e-4 --lr-cores 2e-4 --no-adapt-ranks "${length[@]}" --save-every 10m \
-    -o "$folder/$name" --resume
-  "$comera" evaluate "$folder/$name" --data "$folder/data/$2.dev.tsv" --json 2> "$folder/$name.evaluate.log" |
+    --threads "$threads" -o "$folder/$name" --resume
+  "$comera" evaluate "$folder/$name" --data "$folder/data/$2.dev.tsv" --threads "$threads" --json \
+    2> "$folder/$name.evaluate.log" |
     keep "$folder/$name.evaluation.json"
 }
 for model in "${models[@]}"; do

@@ -145,6 +145,8 @@ keep() {
   cat > "$1.partial" && [ -s "$1.partial" ] && mv "$1.partial" "$1" && printf '%s\n' "$1" > "$folder/kept-last"
 }
 forget_last() { # EXIT_CODE
+  # 1 and 2 come with a message; another code can come from a command that prints nothing, such as 141 from a pipe.
+  [ "$1" -le 2 ] || echo "$recipe: a command ended with exit code $1; see the logs in $folder" >&2
   [ -e "$folder/kept-last" ] || return 0
   [ "$1" = 0 ] || rm -f "$(cat "$folder/kept-last")"
   rm -f "$folder/kept-last"
