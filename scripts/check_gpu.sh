@@ -277,12 +277,9 @@ epoch() {
 
 # A line per launch (gpu_timeline.py), which scripts/cuda_cost.py --measured compares with its estimate.
 timeline() { # BATCH
-  local launches
   COMERA_TIMELINE=$work/timeline CUDA_INJECTION64_PATH=$injection "$bin/comera" bench --device cuda --json --quiet \
     --model mnli-6enc --form tt --rank 30 --batch "$1" --seq 128 --dtype bf16 --repetitions 3 > "$work/bench" || return 1
-  launches=$(python3 -c 'import json, sys
-print([row["launches"] for row in json.load(open(sys.argv[1]))["rows"] if row.get("launches")][0])' "$work/bench")
-  python3 "$here/gpu_timeline.py" "$work/timeline" "$launches"
+  python3 "$here/gpu_timeline.py" "$work/timeline" "$work/bench"
 }
 
 profile() {

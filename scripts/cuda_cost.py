@@ -10,14 +10,16 @@ The launches are those of the host: the program record_step (cmake --build build
 the emulator of the CUDA backend and counts what the threads of each launch do. The instructions are those of nvcc for
 sm_90a, read with nvdisasm. Without these tools the bounds by instructions are left out, and a line says so.
 
-A launch takes the gap before it and the longest of four times:
+A launch takes the gap before it and the longest of five times:
   bytes    what it reads and writes, each sector of 32 bytes once, at the rate of the memory; sectors that are in the
            second-level cache, because they are among the latest 25 MiB that the step touched, are read at its rate, and
            so is what the blocks read together (a sector once for each block).
   tensor   its mma instructions at the rate that mma.sync reaches.
-  issue    its instructions on the multiprocessor with the most blocks, four per clock at most, and fewer with a single
-           warp per scheduler, because instructions of a warp wait for those before.
-  latency  the waves of its blocks: each waits twice for memory, and at its barriers.
+  shared   what its threads read and write in shared memory, at the rate of the multiprocessor with the most blocks.
+  issue    its instructions on that multiprocessor, four per clock.
+  latency  the waves of its blocks, each as long as a warp that runs alone: its instructions in order, each waiting for
+           the results that it reads (cuda_schedule.py). So a loop whose pass uses its own loads waits once per pass.
+           Without a disassembly a wave waits twice for memory, and at its barriers.
 
 On GPUs of compute capability 9.0 a kernel behind a kernel has the shorter gap of dependent launches: its blocks are
 there when the kernel before ends, and the gap is from the last write to the end of begin_kernel(). Copies, fills,
@@ -29,10 +31,10 @@ multiprocessors that have room, not evenly.
 What is counted: bytes, mma instructions, exchanges and barriers are those of the emulated run. What is assumed: SASS
 shows no trip counts. A warp takes the longest way through a kernel's branches, but none with accesses by one or two
 bytes if the run had none. Code outside of loops is executed once; the passes of the loops are those with which the
-counts of the run result (cuda_sass.py). Bank conflicts, the special function unit and the order in which blocks end are
-not in the model, and nothing is adjusted to a measurement of this project. Steps on an H100 took two to four times
-their estimate (docs/results.md): a loop in which each pass waits for its own loads waits once per pass, not twice in
-all. --measured shows which kernels do.
+counts of the run result (cuda_sass.py). Bank conflicts, the special function unit, instructions that are not in the
+cache and the order in which blocks end are not in the model, and nothing is adjusted to a measurement of this project.
+On an H100 the kernels of a step took 1.25 times their estimates at batch 32 and .97 times at batch 1 (docs/results.md);
+single kernels are off by up to a factor of five. --measured shows which.
 """
 
 import argparse
@@ -47,6 +49,7 @@ import sys
 
 import cuda_registers
 import cuda_sass
+import cuda_schedule
 from sources import ROOT
 
 
@@ -58,9 +61,10 @@ class Gpu:
     clock: float = 1.755e9  # the same article; the 1.98e9 of the data sheet are not held under load
     tensor: float = 990e12 * 0.62  # data sheet, dense bf16; the share of mma.sync: Luo et al. 2024, arXiv 2402.13499
     memory_clocks: float = 600  # a read that no cache has; published figures are 480 to 660
+    cache_clocks: float = 265  # a read of the second-level cache; published figures are 200 to 280
+    shared_bytes: float = 128  # of shared memory a clock, of a multiprocessor; CUDA programming guide: 32 banks
     barrier_clocks: float = 60  # of a block, with a read of shared memory (30) behind it; a guess
     dependent_clocks: float = 4  # until an instruction can use a result (PMC10448217, table 3)
-    independent: float = 2  # instructions of a warp in a row that do not wait for each other; a guess
     gap: float = 1.0e-6  # between the end of a launch of a graph and the beginning of the next one; a guess
     early_gap: float = 0.5e-6  # the same for a kernel that was let in while the one before ended; a guess
     warps: int = 64  # of a multiprocessor; this and the next three: CUDA programming guide, compute capability 9.0
@@ -240,6 +244,7 @@ def kernels_for(launches, options):
 class Estimate:
     bytes: float = 0
     tensor: float = 0
+    shared: float = 0
     issue: float = 0
     latency: float = 0
     gap: float = 0  # mean of the launches of a row
@@ -248,12 +253,17 @@ class Estimate:
     fma: float = 0  # FLOPs
 
 
-def instructions_of(launch, mix):
-    """Instructions of all warps, and FLOPs of multiply-adds outside of the tensor cores."""
+def instructions_of(launch, mix, gpu):
+    """Instructions of all warps, FLOPs of multiply-adds outside of the tensor cores, and clocks of a warp that runs
+    alone."""
     warps = launch["grid_blocks"] * ((launch["block"] + 31) // 32)
     counted = zip(cuda_sass.FITTED, ("products", "accesses", "shared", "exchanges"))
-    instructions, fma = mix.executed(warps, {name: launch[column] / 32 for name, column in counted})
-    return instructions, 64 * fma
+    passes = mix.passes(warps, {name: launch[column] / 32 for name, column in counted})
+    instructions, fma = mix.executed(warps, passes)
+    cached = launch["cached"] / launch["read"] if launch["read"] else 0
+    read = cached * gpu.cache_clocks + (1 - cached) * gpu.memory_clocks
+    clocks = mix.clocks(warps, passes, cuda_schedule.Clocks(read, gpu.barrier_clocks, gpu.dependent_clocks))
+    return instructions, 64 * fma, clocks
 
 
 def resident_blocks(launch, mix, gpu):
@@ -276,16 +286,16 @@ def estimate(launch, mix, gpu):
         busiest = -(-blocks // gpu.processors)  # blocks of one multiprocessor
         share = busiest * gpu.processors / blocks
         resident = min(resident_blocks(launch, mix, gpu), busiest)
-        warps = resident * ((launch["block"] + 31) // 32)
         result.tensor = launch["products"] / 32 * FLOPS_OF_MMA / gpu.tensor * share
-        result.instructions, result.fma = instructions_of(launch, mix)
-        rate = 4 * min(1, warps / 4 * gpu.independent / gpu.dependent_clocks)
-        result.issue = result.instructions / blocks * busiest / rate / gpu.clock
-        waits = 2 * gpu.memory_clocks + launch["barriers"] / (blocks * launch["block"]) * gpu.barrier_clocks
-        result.latency = -(-busiest // resident) * waits / gpu.clock
+        result.shared = launch["shared"] / blocks * busiest / gpu.shared_bytes / gpu.clock
+        result.instructions, result.fma, clocks = instructions_of(launch, mix, gpu)
+        if not mix.items:
+            clocks = 2 * gpu.memory_clocks + launch["barriers"] / (blocks * launch["block"]) * gpu.barrier_clocks
+        result.issue = result.instructions / blocks * busiest / 4 / gpu.clock
+        result.latency = -(-busiest // resident) * clocks / gpu.clock
     ordered = launch["ordered"] / launch["count"]
     result.gap = ordered * gpu.gap + (1 - ordered) * gpu.early_gap
-    work = max(result.bytes, result.tensor, result.issue, result.latency)
+    work = max(result.bytes, result.tensor, result.shared, result.issue, result.latency)
     result.total = result.gap + work / STEPS_OF_WORK.get(launch["kernel"], 1)
     return result
 
@@ -350,7 +360,7 @@ def cells_of(launch, count, one, total, _):
     kernel = launch["kernel"].rpartition(": ")[2] if is_kernel else "copy, fill or library"
     sizes = [f"{launch[name] / 1e3:.0f}" for name in ("read", "cached", "written")]
     products = launch["products"] / 32 * FLOPS_OF_MMA
-    times = [f"{1e6 * time:.2f}" for time in (one.bytes, one.tensor, one.issue, one.latency, one.total)]
+    times = [f"{1e6 * time:.2f}" for time in (one.bytes, one.tensor, one.shared, one.issue, one.latency, one.total)]
     return [f"{launch['op']}: {kernel}", launch["shape"], count, launch["grid"] if is_kernel else "",
             launch["block"] if is_kernel else "", *sizes, f"{products / 1e6:.0f}", f"{one.fma / 1e6:.0f}",
             f"{one.instructions / 1e3:.0f}", *times, f"{1e6 * total:.1f}"]
@@ -360,7 +370,7 @@ def print_table(groups):
     print("Sizes in KB, FLOPs of tensor cores (mma) and of multiply-adds (fma) in millions, thousands of instructions\n"
           "of warps, microseconds of a launch by each bound and with the gap (us), and of a row (sum).\n")
     head = ["op: kernel", "shape", "n", "grid", "block", "read", "cached", "written", "mma", "fma", "instr.", "bytes",
-            "tensor", "issue", "latency", "us", "sum"]
+            "tensor", "shared", "issue", "latency", "us", "sum"]
     rows = [head] + [[str(cell) for cell in cells_of(*group)] for group in groups]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     for row in rows:

@@ -3,6 +3,8 @@
 import dataclasses
 import re
 
+import cuda_schedule
+
 LOOP = 4  # passes of a loop for each pass of the one around it, where no count of the run tells more
 ROUNDS = 60
 WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}  # bytes of a thread; 4 without such a word
@@ -63,11 +65,12 @@ class Mix:
     """Instructions of one kernel: outside of loops, and of each loop, outer ones first."""
     once: Count = dataclasses.field(default_factory=Count)
     loops: list = dataclasses.field(default_factory=list)
+    items: list = dataclasses.field(default_factory=list)  # in order: instructions, and loops as (number, items)
     registers: int = 0
     static_shared: int = 0
 
-    def executed(self, warps, run):
-        """Instructions and FFMAs of all warps of a launch. `run` has its sums of FITTED, in units of warps.
+    def passes(self, warps, run):
+        """Passes of each loop by all warps of a launch. `run` has its sums of FITTED, in units of warps.
 
         SASS shows no trip counts. Those of the loops begin with LOOP passes for each pass of the loop around, and are
         changed in turn until the sums are those of the run: a loop's passes in proportion to its share of a sum. A loop
@@ -84,14 +87,26 @@ class Mix:
         for at, loop in enumerate(self.loops):
             if not loop.is_fitted():
                 passes[at] = LOOP * (passes[self.loops.index(loop.around)] if loop.around else warps)
+        return passes
+
+    def executed(self, warps, passes):
+        """Instructions and FFMAs of all warps."""
         return [warps * getattr(self.once, name) +
                 sum(getattr(loop.count, name) * times for loop, times in zip(self.loops, passes))
                 for name in ("instructions", "fma")]
 
+    def clocks(self, warps, passes, clocks):
+        """Of a warp that makes the mean of the passes and runs alone."""
+        def of_each(at):
+            around = self.loops[at].around
+            outer = passes[self.loops.index(around)] if around else warps
+            return passes[at] / outer if outer > 0 else 0
+        return cuda_schedule.clocks_of(self.items, of_each, clocks)
+
 
 @dataclasses.dataclass
 class Block:
-    code: list  # words of the instructions
+    code: list  # instructions
     next: list  # numbers of the blocks that may follow
 
 
@@ -109,7 +124,7 @@ def blocks_of(lines):
         elif match := LINE.match(line):
             predicate, words, operands = match[1], match[2].split("."), match[3]
             block = blocks[-1]
-            block.code.append(words)
+            block.code.append(cuda_schedule.instruction_of(words, predicate, operands))
             target = TARGET.match(operands) if words[0] in ("BRA", "WARPSYNC") else None
             if target:
                 waiting.append((block, target[2]))
@@ -220,12 +235,13 @@ def mix_of(lines, has_narrow):
     for at, block in enumerate(blocks):
         around[at] = sorted((head for head, body in loops.items() if at in body), key=lambda head: -len(loops[head]))
         weights[at] = LOOP ** len(around[at]) * len(block.code)
-        is_other = not has_narrow and any(words[0] in GLOBAL and set(words) & set(NARROW) for words in block.code)
+        opcodes = [one.words for one in block.code]
+        is_other = not has_narrow and any(words[0] in GLOBAL and set(words) & set(NARROW) for words in opcodes)
         # Exchanges between threads that have parted: kernels avoid them.
-        if is_other or any(words[:2] == ["WARPSYNC", "COLLECTIVE"] for words in block.code):
+        if is_other or any(words[:2] == ["WARPSYNC", "COLLECTIVE"] for words in opcodes):
             weights[at] = -1e9
-    mix, known = Mix(), {}
-    for at in sorted(longest_path(blocks, loops, jumps, weights), key=lambda at: len(around[at])):
+    mix, known, taken = Mix(), {}, longest_path(blocks, loops, jumps, weights)
+    for at in sorted(taken, key=lambda at: len(around[at])):
         if weights[at] < 0:
             continue
         outer = None
@@ -234,18 +250,34 @@ def mix_of(lines, has_narrow):
                 known[head] = Loop(Count(), outer, depth)
                 mix.loops.append(known[head])
             outer = known[head]
-        for words in blocks[at].code:
-            (outer.count if outer else mix.once).add(words)
+        for one in blocks[at].code:
+            (outer.count if outer else mix.once).add(one.words)
+    mix.items = items_of(blocks, [at for at in order_of(blocks) if at in taken and weights[at] >= 0], around,
+                         {head: mix.loops.index(loop) for head, loop in known.items()})
     return mix
+
+
+def items_of(blocks, path, around, numbers):
+    """The instructions of a path in order, with those of a loop where it begins."""
+    items, lists = [], {}
+    for at in path:
+        inner = items
+        for head in around[at]:
+            if head not in lists:
+                lists[head] = []
+                inner.append((numbers[head], lists[head]))
+            inner = lists[head]
+        inner.extend(blocks[at].code)
+    return items
 
 
 def waits_first(lines):
     """Whether a kernel waits for the launch before it (griddepcontrol.wait, ACQBULK in SASS) in its first block of code,
     before any access to device memory."""
-    for words in blocks_of(lines)[0].code:
-        if words[0] == "ACQBULK":
+    for one in blocks_of(lines)[0].code:
+        if one.words[0] == "ACQBULK":
             return True
-        if words[0] in GLOBAL + ATOMIC + BULK:
+        if one.words[0] in GLOBAL + ATOMIC + BULK:
             return False
     return False
 

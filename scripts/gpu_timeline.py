@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """A step on a GPU, launch by launch, from what tests/bench/gpu_timeline.cpp has written of a bench.
 
-  scripts/gpu_timeline.py TIMELINE LAUNCHES [STEPS]
+  scripts/gpu_timeline.py TIMELINE BENCH [STEPS]
 
-LAUNCHES: the calls in the graph of a step (comera bench --json). Prints a line per launch, in the order of their
+BENCH: the output of that bench (comera bench --json), which has the calls in the graph of a step. Prints a line per launch, in the order of their
 beginnings, as medians over the last STEPS steps (100): microseconds from the step's beginning, of the launch itself, and
 by which it ends later than all launches before (launches that overlap share their time); blocks, threads of a block,
 registers, shared memory, and the name. The last line is the whole step. scripts/cuda_cost.py --measured reads it.
 """
 
+import json
 import shutil
 import statistics
 import subprocess
@@ -33,6 +34,15 @@ def read(path):
     return sorted((launch for launch in launches if launch["graph"] == graph), key=lambda launch: launch["start"])
 
 
+def launches_of_step(path):
+    with open(path) as file:
+        rows = json.load(file)["rows"]
+    counts = [row["launches"] for row in rows if row.get("launches")]
+    if not counts:
+        sys.exit(f"gpu_timeline.py: {path} has no step of a device")
+    return counts[0]
+
+
 def readable(names):
     if not shutil.which("c++filt"):
         return names
@@ -52,7 +62,7 @@ def added_times(step):
 def main():
     if not 3 <= len(sys.argv) <= 4:
         sys.exit(__doc__)
-    launches, each = read(sys.argv[1]), int(sys.argv[2])
+    launches, each = read(sys.argv[1]), launches_of_step(sys.argv[2])
     if len(launches) % each:
         sys.exit(f"gpu_timeline.py: {len(launches)} launches are not steps of {each}")
     steps = [launches[at:at + each] for at in range(0, len(launches), each)][-int((sys.argv + [100])[3]):]

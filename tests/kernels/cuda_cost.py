@@ -5,6 +5,7 @@ step of a small model that record_step runs on the emulator.
   tests/kernels/cuda_cost.py BUILD
 """
 
+import json
 import pathlib
 import re
 import subprocess
@@ -16,6 +17,7 @@ SCRIPT = ROOT / "scripts" / "cuda_cost.py"
 sys.path.insert(0, str(SCRIPT.parent))
 import cuda_cost
 import cuda_sass
+import cuda_schedule
 
 COLUMNS = ("op", "shape", "count", "ordered", "kernel", "grid", "block", "dynamic_shared", "read", "cached", "written",
            "by_blocks", "accesses", "narrow", "shared", "products", "blocks", "exchanges", "barriers")
@@ -124,14 +126,17 @@ def check_measurement(folder):
                                                   (5000, 9000, 7, 32, "other")):
             lines.append(f"{start + begin}\t{start + end}\t3\t1\t{blocks}\t{threads}\t8\t0\t{name}")
     timeline.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    bench = {launches: folder / f"bench-{launches}" for launches in (3, 4)}
+    for count, path in bench.items():
+        path.write_text(json.dumps({"rows": [{"ms": 1}, {"ms": 2, "launches": count}]}), encoding="utf-8")
     command = [SCRIPT.parent / "gpu_timeline.py", timeline]
-    done = subprocess.run([*command, "3"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, bench[3]], capture_output=True, text=True, check=False)
     step.write_text(done.stdout, encoding="utf-8")
     rows = [line.split("\t") for line in done.stdout.splitlines()[1:]]
     check([row[:3] for row in rows[:-1]] == [["0.00", "4.00", "4.00"], ["1.00", "2.00", "0.00"], ["5.00", "4.00", "5.00"]],
           f"the step is {done.stdout}{done.stderr}")
     check(rows[-1] == ["9.00", "step of 3 launches, median of 2"], f"the whole step is {rows[-1]}")
-    check(subprocess.run([*command, "4"], capture_output=True, check=False).returncode == 1, "accepts 4 of 3 launches")
+    check(subprocess.run([*command, bench[4]], capture_output=True, check=False).returncode == 1, "accepts 4 of 3 launches")
     text = "\n".join("\t".join(map(str, line)) for line in [COLUMNS, *LAUNCHES]) + "\ngraph\t6\n"
     launches.write_text(text, encoding="utf-8")
     done = run("--launches", launches, "--no-instructions", "--measured", step)
@@ -151,9 +156,52 @@ def check_instructions():
     check(wide.once.fma == 2 and narrow.once.fma == 3, f"took {wide.once} and {narrow.once}")
     # Each of 10 warps makes 12 products in six passes.
     run_counts = {"mma": 120, "bytes": 10 * (6 * 16 + 4), "shared": 0, "exchanges": 0}
-    instructions, fma = wide.executed(10, run_counts)
+    passes = wide.passes(10, run_counts)
+    check(near(passes[0], 60), f"{passes} passes")
+    instructions, fma = wide.executed(10, passes)
     check(near(instructions, 10 * (wide.once.instructions + 6 * 4)), f"{instructions} instructions")
     check(fma == 20, f"{fma} multiply-adds")
+
+
+# A loop that waits for its own load, the same with a second load beside the first, one whose load is used a pass later,
+# and one with a copy to shared memory that is waited for a pass later.
+LOOPS = {
+    "own": ("LDG.E.128 R4, desc[UR4][R2.64]", "HMMA.16816.F32.BF16 R8, R4, R6, R8"),
+    "both": ("LDG.E.128 R4, desc[UR4][R2.64]", "LDG.E.128 R12, desc[UR4][R2.64]", "HMMA.16816.F32.BF16 R8, R4, R6, R8",
+             "HMMA.16816.F32.BF16 R8, R12, R6, R8"),
+    "ahead": ("HMMA.16816.F32.BF16 R8, R4, R6, R8", "MOV R4, R12", "LDG.E R12, desc[UR4][R2.64]", *["BAR.SYNC 0x0"] * 9),
+    "copies": ("LDGSTS.E.BYPASS.128 [R1], desc[UR4][R2.64]", "LDGDEPBAR", "DEPBAR.LE SB0, 0x1", *["BAR.SYNC 0x0"] * 9),
+}
+
+
+def clocks_of_pass(name):
+    code = "\n".join(f"        /*{16 * at:04x}*/                   {words} ;" for at, words in enumerate(LOOPS[name]))
+    text = f".text.kernel:\n.L_x_0:\n{code}\n        /*0f00*/               @P0 BRA `(.L_x_0) ;\n        /*0f10*/        EXIT ;\n"
+    mix = cuda_sass.mix_of(cuda_sass.functions_of(text)["kernel"], False)
+    times = [mix.clocks(1, [float(passes)], cuda_schedule.Clocks(memory=600, barrier=60, dependent=4))
+             for passes in (100, 101)]
+    return times[1] - times[0]
+
+
+def check_schedule():
+    wanted = {"own": 600 + 2,  # until the load is there, and two more instructions
+              "both": 1 + 600 + 33 + 2,  # the second load begins a clock later, its product waits for the first one
+              "ahead": 600 + 2,  # the move waits for the load of the pass before, which then begins behind it
+              "copies": 2 + 9 * 61 + 2}  # the wait for the copy of the pass before has passed
+    for name, clocks in wanted.items():
+        got = clocks_of_pass(name)
+        check(abs(got - clocks) <= 2, f"a pass of the loop '{name}' takes {got} clocks, not {clocks}")
+    reads = {"HMMA.16816.F32.BF16 R8, R4, R20, R12": ("R", {4, 5, 6, 7, 12, 13, 14, 15, 20, 21}),
+             "STG.E.128 desc[UR4][R2.64+0x10], R8": ("R", {2, 3, 8, 9, 10, 11}),
+             "SHFL.BFLY PT, R8, R4, 0x1, 0x1f": ("R", {4}),
+             "@!P0 IMAD.WIDE R8, R4, 0x4, R6": ("P", {0})}
+    for text, (kind, numbers) in reads.items():
+        line = f"        /*0000*/                   {text} ;"
+        one = cuda_sass.blocks_of([line])[0].code[0]
+        got = {number for found, number in one.reads if found == kind}
+        check(got == numbers, f"{text} reads {kind} {sorted(got)}")
+    one = cuda_sass.blocks_of(["        /*0000*/                   ISETP.GE.AND P1, PT, R4, R5, PT ;"])[0].code[0]
+    check(one.writes == [("P", 1)] and ("R", 4) in one.reads, f"a comparison is {one}")
 
 
 def check_waits():
@@ -169,7 +217,7 @@ def check_waits():
 
 def check_recorded(build, folder):
     wanted = subprocess.run([SCRIPT.parent / "recent.py", "kernels", "scripts/cuda_cost.py", "scripts/cuda_sass.py",
-                             "tests/bench/record_step.cpp", "tests/kernels/cuda_cost.py"]).returncode
+                             "scripts/cuda_schedule.py", "tests/bench/record_step.cpp", "tests/kernels/cuda_cost.py"]).returncode
     if wanted:
         check(wanted == 77, "scripts/recent.py failed")
         return
@@ -221,6 +269,7 @@ def main():
         check_sums(pathlib.Path(name))
         check_measurement(pathlib.Path(name))
         check_instructions()
+        check_schedule()
         check_waits()
         check_recorded(build, pathlib.Path(name))
         check_compiled(pathlib.Path(name))

@@ -117,7 +117,7 @@ BackwardCut cut_with(const TtLinearBackward& a, int across) {
   return cut;
 }
 
-// A pass without slices has no blocks, which would add the sums that wait.
+// A pass without slices has no blocks, so nobody would add the sums that wait.
 inline bool fits(const BackwardCut& cut) {
   const std::size_t limit = shared_limit();
   if (cut.right_slices == 0 || cut.left_slices == 0) return false;
