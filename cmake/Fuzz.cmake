@@ -20,7 +20,7 @@ list(APPEND readers lib/layers/training/weight_form.cpp lib/layers/training/para
 file(GLOB configs CONFIGURE_DEPENDS models/*/*_config.cpp models/*/*_spec.cpp)
 list(APPEND readers ${configs} models/decoder/rope.cpp models/config_reader.cpp models/forms.cpp models/model_spec.cpp
   models/spec.cpp)
-foreach(stem clean_cut piece_trie sentencepiece sentencepiece_check sentencepiece_message tokenizer unicode wordpiece)
+foreach(stem clean_cut piece_trie sentencepiece sentencepiece_check tokenizer unicode wordpiece)
   list(APPEND readers lib/data/tokenizer/${stem}.cpp)
 endforeach()
 file(GLOB rooms CONFIGURE_DEPENDS lib/data/files/*.cpp lib/data/tokenizer/pipeline/*.cpp lib/data/template/*.cpp)

@@ -1,5 +1,5 @@
-// Reads the messages of a SentencePiece model (sentencepiece_model.proto) without its generated code, which Debian's
-// package does not have.
+// Reads and writes the messages of a SentencePiece model (sentencepiece_model.proto) without its generated code, which
+// Debian's package does not have.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace comera::data {
+namespace comera::io {
 
 // A field of a protocol buffer message. Fields with a length have `text`; all others have the bits of their number.
 struct MessageField {
@@ -36,9 +36,13 @@ struct SentencePieceFacts {
   bool adds_blank = true;                       // before a text
   bool merges_by_score = false;                 // BPE; else a unigram model
   std::string charsmap = {};                    // precompiled_charsmap: replacements of characters
+  std::string begin = "<s>", end = "</s>";      // pieces around a text
 };
 
 // InputError that begins with `name` if the bytes are no such message.
 SentencePieceFacts read_sentencepiece_facts(std::string_view model, const std::string& name);
+// The bytes of a model that keeps blanks as they are and has these facts. Unknown characters are bytes if it has pieces
+// for bytes.
+std::string sentencepiece_model(const SentencePieceFacts& facts);
 
-}  // namespace comera::data
+}  // namespace comera::io

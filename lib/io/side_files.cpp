@@ -128,7 +128,7 @@ CopiedFiles write_gguf_tokenizer(const std::string& path, const Folder& to, Copy
   }
   CopiedFiles result;
   for (const auto& [name, text] :
-       {std::pair{"tokenizer.json", &texts.tokenizer}, {"tokenizer_config.json", &texts.config}}) {
+       {std::pair{texts.name, &texts.tokenizer}, {std::string("tokenizer_config.json"), &texts.config}}) {
     if (over == CopyOver::keep && to.kind(name) != EntryKind::none) continue;
     write_file_atomic(to, name, *text);
     result.copied.emplace_back(name);

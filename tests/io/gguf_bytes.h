@@ -46,6 +46,12 @@ class GgufBytes {
     return key(name, 9, list);
   }
 
+  GgufBytes& reals_key(const std::string& name, const std::vector<float>& values) {
+    std::string list = raw(std::uint32_t{6}) + raw(std::uint64_t{values.size()});
+    for (const float value : values) list += raw(value);
+    return key(name, 9, list);
+  }
+
   GgufBytes& tensor(const Tensor& tensor) {
     infos_ += text(tensor.name) + raw(static_cast<std::uint32_t>(tensor.shape.size()));
     for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size) infos_ += raw(*size);

@@ -4,6 +4,7 @@
 #include "lib/core/error.h"
 #include "lib/io/gguf/gguf_tokenizer.h"
 #include "lib/io/model_folder.h"
+#include "lib/io/sentencepiece_message.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/io/gguf_bytes.h"
 
@@ -128,13 +129,15 @@ TEST_CASE("gguf model: side files are its tokenizer") {
 TEST_CASE("gguf model: the tokenizer is read, or the reason why not is told") {
   const Written written(llama());
   const io::GgufFile file(written.path());
-  const io::Json tokenizer = io::gguf_tokenizer(file);
+  const io::GgufTokenizerFiles files = io::gguf_tokenizer_files(file);
+  CHECK(files.name == "tokenizer.json");
+  const io::Json tokenizer = io::Json::parse(files.tokenizer);
   CHECK(tokenizer["model"]["vocab"] == io::Json{{"a", 0}, {"b", 1}, {"<end>", 2}});
   CHECK(tokenizer["model"]["merges"] == io::Json{"a b"});
   CHECK(tokenizer["added_tokens"].size() == 1);
   CHECK(tokenizer["added_tokens"][0]["content"] == "<end>");
   CHECK(tokenizer["pre_tokenizer"]["pretokenizers"][0]["type"] == "Digits");
-  const io::Json config = io::gguf_tokenizer_config(file);
+  const io::Json config = io::Json::parse(files.config);
   CHECK(config["eos_token"] == "<end>");
   CHECK(config["chat_template"] == "{{ messages }}");
 
@@ -145,7 +148,7 @@ TEST_CASE("gguf model: the tokenizer is read, or the reason why not is told") {
     bytes.number_key("tokenizer.ggml.bos_token_id", 1);
     if (adds) bytes.flag_key("tokenizer.ggml.add_bos_token", *adds);
     const Written file(bytes);
-    return io::gguf_tokenizer(io::GgufFile(file.path()))["post_processor"];
+    return io::Json::parse(io::gguf_tokenizer_files(io::GgufFile(file.path())).tokenizer)["post_processor"];
   };
   for (const io::Json& frame : {framed("smollm", true), framed("llama-bpe", {}), framed("llama-bpe", true)}) {
     CHECK(frame["type"] == "TemplateProcessing");
@@ -156,12 +159,44 @@ TEST_CASE("gguf model: the tokenizer is read, or the reason why not is told") {
     CHECK(frame.is_null());
 
   GgufBytes other;
-  other.text_key("tokenizer.ggml.model", "llama");
-  CHECK_THROWS_WITH(io::gguf_tokenizer(io::GgufFile(Written(other).path())), Contains("kind \"llama\""));
+  other.text_key("tokenizer.ggml.model", "t5");
+  CHECK_THROWS_WITH(io::gguf_tokenizer_files(io::GgufFile(Written(other).path())), Contains("kind \"t5\""));
   GgufBytes damaged;
   damaged.text_key("tokenizer.ggml.model", "gpt2").texts_key("tokenizer.ggml.tokens", {"a", "\xff"});
   damaged.numbers_key("tokenizer.ggml.token_type", {1, 1}).texts_key("tokenizer.ggml.merges", {});
-  CHECK_THROWS_WITH(io::gguf_tokenizer(io::GgufFile(Written(damaged).path())), Contains("item 1") && Contains("UTF-8"));
+  CHECK_THROWS_WITH(io::gguf_tokenizer_files(io::GgufFile(Written(damaged).path())),
+                    Contains("item 1") && Contains("UTF-8"));
+}
+
+TEST_CASE("gguf model: a SentencePiece tokenizer is one of Hugging Face") {
+  const auto written = [](const std::vector<float>& scores, const std::vector<std::int32_t>& types) {
+    GgufBytes file;
+    file.text_key("general.architecture", "llama").number_key("llama.context_length", 16);
+    file.text_key("tokenizer.ggml.model", "llama").flag_key("tokenizer.ggml.add_space_prefix", false);
+    file.texts_key("tokenizer.ggml.tokens", {"<unk>", "<begin>", "</s>", "a", "b", "ab"});
+    file.reals_key("tokenizer.ggml.scores", scores).numbers_key("tokenizer.ggml.token_type", types);
+    return file.flag_key("tokenizer.ggml.add_eos_token", false);
+  };
+  const Written sound(written({0, 0, 0, -2, -2, -1}, {2, 3, 3, 1, 1, 1}));
+  const io::GgufTokenizerFiles files = io::gguf_tokenizer_files(io::GgufFile(sound.path()));
+  CHECK(files.name == "tokenizer.model");
+  const io::SentencePieceFacts facts = io::read_sentencepiece_facts(files.tokenizer, "the tokenizer");
+  CHECK(facts.merges_by_score);
+  CHECK_FALSE(facts.adds_blank);
+  CHECK((facts.begin == "<begin>" && facts.end == "</s>" && facts.charsmap.empty()));
+  REQUIRE(facts.pieces.size() == 6);
+  CHECK(
+      (facts.pieces[5].text == "ab" && facts.pieces[5].score == -1 && facts.pieces[1].type == io::PieceType::control));
+  const io::Json config = io::Json::parse(files.config);
+  CHECK(config["tokenizer_class"] == "LlamaTokenizer");
+  CHECK(config["add_eos_token"] == false);
+  make_folders(sound.in("to"));
+  CHECK(io::copy_side_files(sound.path(), sound.in("to"), io::CopyLayout::same).copied ==
+        std::vector<std::string>{"tokenizer.model", "tokenizer_config.json"});
+
+  const auto refused = [](const GgufBytes& bytes) { io::gguf_tokenizer_files(io::GgufFile(Written(bytes).path())); };
+  CHECK_THROWS_WITH(refused(written({0, 0}, {2, 3, 3, 1, 1, 1})), Contains("6 tokens have 2 scores"));
+  CHECK_THROWS_WITH(refused(written({0, 0, 0, 0, 0, 0}, {2, 3, 3, 1, 1, 9})), Contains("token 5 is of type 9"));
 }
 
 TEST_CASE("gguf model: what a folder cannot hold is refused") {

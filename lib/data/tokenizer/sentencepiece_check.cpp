@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lib/core/error.h"
-#include "lib/data/tokenizer/sentencepiece_message.h"
 #include "lib/data/tokenizer/unicode.h"
+#include "lib/io/sentencepiece_message.h"
 
 namespace comera::data {
 namespace {
@@ -148,17 +148,17 @@ void check_sentencepiece(std::string_view model, const std::string& name) {
   std::vector<std::string_view> added;
   // Fields of ModelProto: pieces 1 {piece 1, type 3}, normalizer_spec 3 and denormalizer_spec 5 {precompiled_charsmap
   // 2}.
-  each_field(model, [&](const MessageField& field) {
+  io::each_field(model, [&](const io::MessageField& field) {
     if (field.number == 3 || field.number == 5)
-      each_field(field.text, [&](const MessageField& inner) {
+      io::each_field(field.text, [&](const io::MessageField& inner) {
         if (inner.number == 2) check_charsmap(inner.text, name);
       });
     if (field.number == 1) {
       std::string_view text;
       bool by_hand = false;
-      each_field(field.text, [&](const MessageField& inner) {
+      io::each_field(field.text, [&](const io::MessageField& inner) {
         if (inner.number == 1) text = inner.text;
-        if (inner.number == 3) by_hand = inner.bits == static_cast<std::uint64_t>(PieceType::user_defined);
+        if (inner.number == 3) by_hand = inner.bits == static_cast<std::uint64_t>(io::PieceType::user_defined);
       });
       if (by_hand) added.push_back(text);
     }

@@ -91,6 +91,7 @@ std::shared_ptr<const Tokenizer> load_pipeline(const fs::path& path) {
 
 std::shared_ptr<const Tokenizer> load_gguf_tokenizer(const std::string& path) {
   io::GgufTokenizerFiles files = io::gguf_tokenizer_files(io::GgufFile(path));
+  if (files.name == "tokenizer.model") return parse_sentencepiece(files.tokenizer, path);
   return std::make_shared<Pipeline>(PipelineFiles{std::move(files.tokenizer), std::move(files.config), "", ""}, path);
 }
 

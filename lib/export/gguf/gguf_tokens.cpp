@@ -5,15 +5,15 @@
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
-#include "lib/data/tokenizer/sentencepiece_message.h"
 #include "lib/data/tokenizer/tokenizer.h"
 #include "lib/io/gguf/gguf_splits.h"
 #include "lib/io/json_file.h"
+#include "lib/io/sentencepiece_message.h"
 
 namespace comera::exporting {
 namespace {
 
-using data::PieceType;
+using io::PieceType;
 
 struct Pieces {
   std::vector<std::string> texts;
@@ -104,7 +104,7 @@ class Tokens {
     const std::string file = path("tokenizer.model");
     const std::string model = read_file(file);
     data::parse_sentencepiece(model, file);  // checks the whole file
-    const data::SentencePieceFacts facts = data::read_sentencepiece_facts(model, file);
+    const io::SentencePieceFacts facts = io::read_sentencepiece_facts(model, file);
     if (!facts.merges_by_score)
       fail_input("{}: is a unigram model; llama.cpp's llama models use SentencePiece's BPE", file);
     add("model", "llama");

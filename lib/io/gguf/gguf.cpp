@@ -337,6 +337,10 @@ const std::vector<std::int64_t>& GgufFile::integers(const std::string& key) cons
   return value<std::vector<std::int64_t>>(key, "a list of whole numbers");
 }
 
+const std::vector<double>& GgufFile::reals(const std::string& key) const {
+  return value<std::vector<double>>(key, "a list of numbers");
+}
+
 void GgufFile::read_row(const GgufTensor& tensor, std::int64_t row, std::span<float> out) const {
   COMERA_CHECK(static_cast<std::int64_t>(out.size()) == tensor.columns() && row >= 0 && row < tensor.rows());
   const std::size_t row_bytes = (tensor.end - tensor.begin) / static_cast<std::uint64_t>(tensor.rows());

@@ -66,6 +66,7 @@ class GgufFile {
   const std::string& text(const std::string& key) const;
   const std::vector<std::string>& texts(const std::string& key) const;
   const std::vector<std::int64_t>& integers(const std::string& key) const;
+  const std::vector<double>& reals(const std::string& key) const;
   bool has(const std::string& key) const { return header_.metadata.contains(key); }
 
   // Row `row` of a tensor as floats; `out` has its columns.

@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
 #include "lib/io/gguf/gguf_splits.h"
+#include "lib/io/sentencepiece_message.h"
 #include "lib/io/template_processing.h"
 
 namespace comera::io {
@@ -59,14 +60,21 @@ std::string gguf_key(const GgufFile& file, const char* name) {
 }
 std::string gguf_token_key(const char* name) { return fmt::format("tokenizer.ggml.{}_token_id", name); }
 
-Json gguf_tokenizer(const GgufFile& file) {
-  if (file.text("tokenizer.ggml.model") != "gpt2")
-    fail_input("{}: its tokenizer is of kind \"{}\"; byte-level BPE (gpt2) is read", file.path(),
-               printable(file.text("tokenizer.ggml.model")));
+namespace {
+
+// A key of one value per token.
+template <class T>
+void require_per_token(const GgufFile& file, const std::vector<T>& values, const char* what) {
+  const std::size_t tokens = file.texts("tokenizer.ggml.tokens").size();
+  if (values.size() != tokens)
+    fail_input("{}: {} tokens have {} {}; the file is damaged", file.path(), tokens, values.size(), what);
+}
+
+// As PyPI's tokenizers reads it.
+Json byte_level_bpe(const GgufFile& file) {
   const std::vector<std::string>& tokens = file.texts("tokenizer.ggml.tokens");
   const std::vector<std::int64_t>& types = file.integers("tokenizer.ggml.token_type");
-  if (types.size() != tokens.size())
-    fail_input("{}: {} tokens have {} types; the file is damaged", file.path(), tokens.size(), types.size());
+  require_per_token(file, types, "types");
   require_utf8(file, "tokenizer.ggml.tokens");
   require_utf8(file, "tokenizer.ggml.merges");
   Json vocabulary = Json::object(), added = Json::array();
@@ -106,11 +114,40 @@ Json gguf_tokenizer(const GgufFile& file) {
         {"merges", file.texts("tokenizer.ggml.merges")}}}};
 }
 
-Json gguf_tokenizer_config(const GgufFile& file) {
-  Json config{{"tokenizer_class", "PreTrainedTokenizerFast"},
+// The defaults are those of llama.cpp.
+std::string sentencepiece_bpe(const GgufFile& file) {
+  const std::vector<std::string>& tokens = file.texts("tokenizer.ggml.tokens");
+  const std::vector<std::int64_t>& types = file.integers("tokenizer.ggml.token_type");
+  const std::vector<double>& scores = file.reals("tokenizer.ggml.scores");
+  require_per_token(file, types, "types");
+  require_per_token(file, scores, "scores");
+  require_utf8(file, "tokenizer.ggml.tokens");
+  SentencePieceFacts facts{.merges_by_score = true};
+  constexpr const char* adds_blank = "tokenizer.ggml.add_space_prefix";
+  facts.adds_blank = !file.has(adds_blank) || file.flag(adds_blank);
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    if (types[id] < 1 || types[id] > 6)
+      fail_input("{}: token {} is of type {}; 1 to 6 are known", file.path(), id, types[id]);
+    facts.pieces.push_back({tokens[id], static_cast<float>(scores[id]), static_cast<PieceType>(types[id])});
+  }
+  const auto around = [&](const char* name, std::int64_t usual) {
+    const std::string key = gguf_token_key(name);
+    return token_of(file, file.has(key) ? file.integer(key) : usual);
+  };
+  facts.begin = around("bos", 1);
+  facts.end = around("eos", 2);
+  return sentencepiece_model(facts);
+}
+
+Json config_of(const GgufFile& file, bool is_sentencepiece) {
+  Json config{{"tokenizer_class", is_sentencepiece ? "LlamaTokenizer" : "PreTrainedTokenizerFast"},
               {"model_max_length", file.integer(gguf_key(file, "context_length"))},
-              {"clean_up_tokenization_spaces", false},
-              {"add_prefix_space", false}};
+              {"clean_up_tokenization_spaces", false}};
+  if (!is_sentencepiece) config["add_prefix_space"] = false;
+  for (const char* name : {"add_bos_token", "add_eos_token"}) {
+    const std::string key = fmt::format("tokenizer.ggml.{}", name);
+    if (is_sentencepiece && file.has(key)) config[name] = file.flag(key);
+  }
   for (std::size_t i = 0; i < std::size(special_names); ++i)
     if (file.has(gguf_token_key(special_names[i])))
       config[special_tokens[i]] = token_of(file, file.integer(gguf_token_key(special_names[i])));
@@ -118,8 +155,16 @@ Json gguf_tokenizer_config(const GgufFile& file) {
   return config;
 }
 
+}  // namespace
+
 GgufTokenizerFiles gguf_tokenizer_files(const GgufFile& file) {
-  return {json_text(gguf_tokenizer(file)), json_text(gguf_tokenizer_config(file))};
+  const std::string& kind = file.text("tokenizer.ggml.model");
+  if (kind == "gpt2") return {"tokenizer.json", json_text(byte_level_bpe(file)), json_text(config_of(file, false))};
+  if (kind == "llama") return {"tokenizer.model", sentencepiece_bpe(file), json_text(config_of(file, true))};
+  fail_input(
+      "{}: its tokenizer is of kind \"{}\"; byte-level BPE (gpt2) and SentencePiece's BPE (llama) are read; name "
+      "another one with --tokenizer",
+      file.path(), printable(kind));
 }
 
 }  // namespace comera::io

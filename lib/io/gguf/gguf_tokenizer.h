@@ -1,4 +1,5 @@
-// The tokenizer in a GGUF file, as a Hugging Face folder would hold it.
+// The tokenizer in a GGUF file, as a Hugging Face folder would hold it: byte-level BPE (kind "gpt2") as tokenizer.json,
+// SentencePiece's BPE (kind "llama") as tokenizer.model.
 #pragma once
 
 #include <string>
@@ -8,14 +9,12 @@
 
 namespace comera::io {
 
-// tokenizer.json of a byte-level BPE, as PyPI's tokenizers reads it. InputError for other kinds.
-Json gguf_tokenizer(const GgufFile& file);
-Json gguf_tokenizer_config(const GgufFile& file);
-
-// The texts of both files. InputError as above.
 struct GgufTokenizerFiles {
-  std::string tokenizer, config;  // tokenizer.json, tokenizer_config.json
+  std::string name;       // tokenizer.json or tokenizer.model
+  std::string tokenizer;  // its bytes
+  std::string config;     // tokenizer_config.json
 };
+// InputError for other kinds, and for damage.
 GgufTokenizerFiles gguf_tokenizer_files(const GgufFile& file);
 
 // "llama.context_length": keys of an architecture begin with its name.

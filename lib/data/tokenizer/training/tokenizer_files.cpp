@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include "lib/core/error.h"
-#include "lib/data/tokenizer/sentencepiece_message.h"
+#include "lib/io/sentencepiece_message.h"
 #include "lib/io/template_processing.h"
 
 namespace comera::data {
@@ -120,9 +120,9 @@ std::string wordpiece_tokenizer_json(std::string_view vocab, LetterCase letter_c
 }
 
 std::string unigram_tokenizer_json(std::string_view model, TextFrame frame) {
-  const SentencePieceFacts facts = read_sentencepiece_facts(model, "the new model");
+  const io::SentencePieceFacts facts = io::read_sentencepiece_facts(model, "the new model");
   std::string pieces;
-  for (const SentencePieceEntry& entry : facts.pieces)
+  for (const io::SentencePieceEntry& entry : facts.pieces)
     pieces += fmt::format("{}\n      [{}, {}]", pieces.empty() ? "" : ",", quoted(entry.text),
                           Json(static_cast<double>(entry.score)).dump());
   Json steps = Json::array();
