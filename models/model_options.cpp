@@ -2,6 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <array>
+#include <string_view>
+#include <utility>
+
 #include "lib/core/error.h"
 #include "lib/core/units.h"
 #include "lib/tt/modes.h"
@@ -31,6 +35,29 @@ Option probability_option(const char* name, const char* help) {
           .minimum = 0,
           .maximum = 0.99,
           .default_words = preset_words};
+}
+
+// The sizes that one architecture alone has.
+constexpr std::pair<const char*, std::array<const char*, 3>> own_sizes[] = {
+    {"encoders", {"token-types", "position-deviation", "pre-norm"}},
+    {"decoders", {"key-heads", "rope-theta", "head"}},
+    {"dlrm", {"bottom-mlp", "top-mlp"}},
+    {"vit", {"image-size", "patch", "channels"}}};
+
+void refuse_other_sizes(const OptionValues& values, const ModelSpec& spec) {
+  const char* kind = std::visit(
+      [](const auto& one) {
+        using One = std::decay_t<decltype(one)>;
+        return std::is_same_v<One, EncoderSpec>   ? "encoders"
+               : std::is_same_v<One, DecoderSpec> ? "decoders"
+               : std::is_same_v<One, DlrmSpec>    ? "dlrm"
+                                                  : "vit";
+      },
+      spec);
+  for (const auto& [owner, names] : own_sizes)
+    for (const char* name : names)
+      if (name && std::string_view(owner) != kind && values.source(name) == OptionSource::flag)
+        fail_input("[model] --{} is for {}, and {} is none of them; leave it out", name, owner, values.text("model"));
 }
 
 void take(const OptionValues& values, const char* name, std::int64_t& size) {
@@ -268,6 +295,7 @@ std::vector<Option> model_options() {
 
 ModelSpec sized_spec(const OptionValues& values) {
   ModelSpec spec = find_preset(values.text("model")).spec;
+  refuse_other_sizes(values, spec);
   take_common(values, common(spec));
   std::visit([&](auto& one) { take_sizes(values, one); }, spec);
   return spec;

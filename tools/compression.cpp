@@ -33,7 +33,7 @@ std::vector<std::string> given_of(const OptionValues& values, std::initializer_l
 void check_plan(const OptionValues& values) {
   if (!values.given("plan")) return;
   const std::vector<std::string> beside = given_of(
-      values, {"layer", "form", "order", "gauge", "uniform", "floor", "allow-slower", "exact-rows", "exclude"});
+      values, {"layer", "form", "order", "bits", "gauge", "uniform", "floor", "allow-slower", "exact-rows", "exclude"});
   if (!beside.empty())
     fail_input("[tensorize] --plan {}: the plan defines every layer completely; edit it, or leave out {}",
                values.text("plan"), join(beside, ", "));
@@ -110,6 +110,7 @@ compress::Settings compression_settings(const OptionValues& values) {
   settings.reading = reading_of(settings.model);
   settings.goal = goal_of(values);
   check_plan(values);
+  refuse_without_effect(values);
   settings.form = form_of(values.text("form"));
   settings.made_for = made_for(values);
   settings.grids = grids_of(values.text("bits"), settings.made_for);

@@ -88,7 +88,7 @@ std::vector<Option> line_options() { return options_named(words); }
 
 std::string labels_of_set(const std::vector<std::string>& labels, const std::vector<std::uint8_t>& set) {
   std::vector<std::string> found;
-  for (std::size_t i = 0; i < labels.size(); ++i)
+  for (std::size_t i = 0; i < set.size(); ++i)
     if (set[i]) found.push_back(labels[i]);
   return join(found, std::string(1, data::Table::label_separator).c_str());
 }

@@ -148,6 +148,11 @@ void add_run_options(OptionTable& table) {
       .add(precision_options())
       .add({json_option()})
       .add(common_options());
+  table.only_with({"task=mlm"}, {"mask-probability", "whole-words", "first-length"})
+      .only_with({"task=ctr"}, {"schema", "min-count", "hash-rows"})
+      .only_with({"task=image"}, {"crop", "flip"})
+      .only_with({"task=clm"}, {"document-end"})
+      .only_with({"dev"}, {"eval-every", "patience", "best-by"});
   table.foreign_table("hashes").foreign_table("paths").foreign_table("files");
 }
 

@@ -169,8 +169,8 @@ void Tensorizer::require_work() const {
                  folder_.path(), format_bytes(folder_.bytes()), settings_.goal.budgets[size]);
     const LayerPlan& layer = jobs_.front().sizes[size].plan;
     fail_input(
-        "[tensorize] {}: every weight would stay dense ({}: {}); look at --dry-run, and ask for fewer bytes or a "
-        "smaller rank",
+        "[tensorize] {}: every weight would stay dense ({}: {}); look at --dry-run, and ask for fewer bytes, a smaller "
+        "rank or a larger tolerance",
         folder_.path(), layer.name, layer.reason.empty() ? "the plan leaves it out" : layer.reason);
   }
 }

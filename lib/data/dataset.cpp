@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/options/suggest.h"
+#include "lib/core/terminal/log.h"
 #include "lib/data/chat/chat_template.h"
 #include "lib/data/files/files.h"
 
@@ -91,7 +92,19 @@ void FileDataset::read_files() {
   }
   if (table.size() == 0)
     fail_input("[data] {}: there are no rows; a header line and at least one row are wanted", joined(files_));
+  tell_empty_texts();
   if (collect) table.sort_labels();
+}
+
+// They are learned and counted, because a text can be empty by its nature; `predict` has no answer for them.
+void FileDataset::tell_empty_texts() const {
+  std::int64_t empty = 0;
+  for (std::int64_t row = 0; row < table.size(); ++row) empty += is_blank(table.text(row, 0));
+  if (empty == table.size())
+    fail_input("[data] {}: holds no text to learn from; every row of {} is empty", joined(files_),
+               spec_.text.empty() ? "the text" : fmt::format("column '{}'", spec_.text[0]));
+  if (empty > 0)
+    log_warning("{}: {} of {} rows have an empty text and count like the others", joined(files_), empty, table.size());
 }
 
 void FileDataset::read_rows(TextReader& reader) {

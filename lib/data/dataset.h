@@ -37,6 +37,7 @@ class FileDataset final : public TextDataset {
 
  private:
   void check_columns() const;
+  void tell_empty_texts() const;
 
   DataSpec spec_;
   bool asked_ = false;    // the user named columns

@@ -65,12 +65,12 @@ class RowsSource final : public WindowSource {
     }
   }
 
-  // Encodes [CLS] words [SEP]. The first token of a word has its label: -2 if the row has none.
+  // Encodes [CLS] words [SEP]. The first token of a word has its label: -2 if the row has none. A word without tokens,
+  // such as a zero-width space, is an unknown one, so that every word up to the longest sequence has an answer.
   void encode_words(std::int64_t row, Ids& ids, Ids& tags, Sequence& sequence) const {
     const Specials& specials = dataset_->tokenizer().specials();
     const auto most = static_cast<std::size_t>(dataset_->spec().max_length - 1);
-    std::vector<std::string_view> labels;
-    for_each_part(dataset_->table.text(row, 1), word_blanks, [&](std::string_view label) { labels.push_back(label); });
+    const std::vector<std::string_view> labels = words_of(dataset_->table.text(row, 1));
     ids.push_back(specials.cls);
     tags.push_back(-1);
     std::size_t word = 0;
@@ -78,9 +78,10 @@ class RowsSource final : public WindowSource {
       const std::size_t begin = ids.size(), number = word++;
       if (begin >= most) return;
       dataset_->tokenizer().encode(number == 0 ? std::string(text) : " " + std::string(text), ids);
+      if (ids.size() == begin) ids.push_back(specials.unknown >= 0 ? specials.unknown : specials.sep);
       ids.resize(std::min(ids.size(), most));
       tags.resize(ids.size(), -1);
-      if (ids.size() > begin) tags[begin] = labels.empty() ? -2 : dataset_->table.find_label(labels[number]);
+      tags[begin] = labels.empty() ? -2 : dataset_->table.find_label(labels[number]);
     });
     ids.push_back(specials.sep);
     tags.push_back(-1);

@@ -68,7 +68,10 @@ void add_sets(const data::Batch& batch, const Scores& scores, std::int64_t first
     const bool labelled = known[begin] >= 0;
     if (labelled) sets.add(right, set);
     if (each)
-      each({.row = first_row + static_cast<std::int64_t>(begin / labels), .set = set, .probability = probability});
+      each({.row = first_row + static_cast<std::int64_t>(begin / labels),
+            .set = set,
+            .known_set = labelled ? right : std::vector<std::uint8_t>(),
+            .probability = probability});
   }
 }
 

@@ -38,7 +38,8 @@ struct Prediction {
   std::int64_t row = 0;     // in the order of the data
   std::int32_t label = -1;  // -1: not known
   std::int32_t predicted = 0;
-  std::vector<std::uint8_t> set = {};  // multilabel: by label, 1 if it is predicted
+  std::vector<std::uint8_t> set = {};        // multilabel: by label, 1 if it is predicted
+  std::vector<std::uint8_t> known_set = {};  // the same for the right labels; empty if they are not known
   double probability = 0;   // of `predicted`; multilabel: of the predicted set, by independent labels; ctr: of a click
   double score = 0;         // regression: the predicted number
   double known = NAN;       // regression: the right number if it is known

@@ -403,6 +403,7 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
 TrainOptions train_options(const OptionValues& values) {
   if (values.flag("explain") && !values.flag("dry-run"))
     fail_input("[{}] --explain is for plans; add --dry-run", values.table().verb());
+  refuse_without_effect(values);
   TrainOptions options;
   options.task = task_of(values);
   options.batch = values.integer("batch");

@@ -342,13 +342,15 @@ void Trainer::report() {
   state_.stretch = {};
 }
 
-// True if the last evaluation is better than the best model so far. A regression with a teacher and without labels has
-// no correlation.
+// True if the last evaluation is better than the best model so far; of equal ones, that with the smaller loss. A
+// regression with a teacher and without labels has no correlation.
 bool Trainer::gains() const {
-  if (options_.best_by == Metric::accuracy) return last_.accuracy > state_.best_accuracy;
+  const bool has_less_loss = last_.loss < state_.best_loss;
+  const auto is_better = [&](double now, double best) { return now > best || (now == best && has_less_loss); };
+  if (options_.best_by == Metric::accuracy) return is_better(last_.accuracy, state_.best_accuracy);
   if (options_.best_by == Metric::spearman && last_.scores.count > 0)
-    return last_.scores.spearman > state_.best_scores.spearman;
-  return last_.loss < state_.best_loss;
+    return is_better(last_.scores.spearman, state_.best_scores.spearman);
+  return has_less_loss;
 }
 
 void Trainer::evaluate_now() {

@@ -9,6 +9,7 @@
 
 using namespace comera;
 using Catch::Matchers::Contains;
+using Catch::Matchers::Equals;
 
 namespace {
 
@@ -276,6 +277,30 @@ TEST_CASE("options: a duplicate name or letter fails when the table is built") {
                   std::logic_error);
   CHECK_THROWS_AS(options.add({{.name = "no-quiet", .type = OptionType::flag, .help = "clashes"}}), std::logic_error);
   CHECK_THROWS_AS(options.add({{.name = "Bad_Name", .type = OptionType::flag, .help = "not kebab"}}), std::logic_error);
+}
+
+TEST_CASE("options: one without an effect is refused on the command line alone") {
+  OptionTable options("learn", "learns");
+  options.add(
+      {{.name = "task", .type = OptionType::choice, .default_text = "a", .help = "t", .choices = {"a", "b", "c"}},
+       {.name = "dev", .type = OptionType::list, .help = "d"},
+       {.name = "fast", .type = OptionType::flag, .help = "f"},
+       {.name = "share", .type = OptionType::real, .help = "s"},
+       {.name = "patience", .type = OptionType::integer, .default_text = "0", .help = "p"}});
+  options.add(common_options()).only_with({"task=b|c"}, {"share"}).only_with({"dev", "fast"}, {"patience"});
+  const auto check = [&](std::vector<std::string> words) { refuse_without_effect(parse(options, std::move(words))); };
+  for (const auto& words : std::vector<std::vector<std::string>>{{},
+                                                                 {"--task", "b", "--share", "1"},
+                                                                 {"--task=c", "--share=1"},
+                                                                 {"--patience", "2", "--dev", "x"},
+                                                                 {"--patience", "2", "--fast"}})
+    CHECK_NOTHROW(check(words));
+  CHECK_THROWS_WITH(check({"--share", "1"}),
+                    Equals("[learn] --share has no effect without --task b|c; add it, or leave out --share"));
+  CHECK_THROWS_WITH(check({"--patience", "2", "--no-fast"}), Contains("without --dev or --fast; add it"));
+  const TomlFile file("share = 1\npatience = 2\n");
+  CHECK_NOTHROW(check({"--config", file.path}));
+  CHECK_THROWS_AS(options.only_with({"tusk=b"}, {"share"}), std::logic_error);
 }
 
 TEST_CASE("suggest: only near words are suggested") {

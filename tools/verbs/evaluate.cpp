@@ -4,6 +4,7 @@
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/core/terminal/log.h"
+#include "lib/data/files/table.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/run/evaluation.h"
 #include "tools/against.h"
@@ -21,7 +22,6 @@ namespace {
 const char* prediction_head(data::Task task) {
   if (data::predicts_words(task)) return "tokens\tloss\n";
   if (task == data::Task::ctr) return "label\tprobability\n";
-  if (task == data::Task::multilabel) return "predicted\tprobability\n";
   return task == data::Task::regression ? "label\tpredicted\n" : "label\tpredicted\tprobability\n";
 }
 
@@ -31,10 +31,22 @@ std::string prediction_line(data::Task task, const std::vector<std::string>& lab
   if (task == data::Task::regression) return fmt::format("{:.9g}\t{:.9g}\n", prediction.known, prediction.score);
   if (task == data::Task::ctr) return fmt::format("{}\t{:.9g}\n", prediction.label, prediction.probability);
   if (task == data::Task::multilabel)
-    return fmt::format("{}\t{:.6f}\n", labels_of_set(labels, prediction.set), prediction.probability);
+    return fmt::format("{}\t{}\t{:.6f}\n", labels_of_set(labels, prediction.known_set),
+                       labels_of_set(labels, prediction.set), prediction.probability);
   const std::string label = prediction.label < 0 ? "" : labels[static_cast<std::size_t>(prediction.label)];
   return fmt::format("{}\t{}\t{:.6f}\n", label, labels[static_cast<std::size_t>(prediction.predicted)],
                      prediction.probability);
+}
+
+// Words of a tagged text beyond the longest sequence have no answer.
+void tell_words_left_out(const data::TextDataset& data, const engine::Evaluation& result) {
+  std::int64_t words = 0;
+  for (std::int64_t row = 0; row < data.size(); ++row)
+    words += static_cast<std::int64_t>(data::words_of(data.text(row, 0)).size());
+  if (words > result.counted)
+    log_warning(
+        "{} of {} words lie beyond --seq {} tokens of their text and are not counted; give --seq more, or shorter rows",
+        words - result.counted, words, data.spec().max_length);
 }
 
 report::EvaluationReport evaluate(const OptionValues& values, StoredModel& stored) {
@@ -59,6 +71,7 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   report.result =
       engine::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const engine::Prediction&)>());
   if (wanted) write_file_atomic(values.text("predictions"), predictions);
+  if (task == data::Task::tag) tell_words_left_out(dynamic_cast<const data::TextDataset&>(*data), report.result);
   return report;
 }
 
@@ -156,9 +169,11 @@ int run_evaluate(const OptionValues& given) {
     fail_input("[evaluate] --label is missing: name the column of the label");
   if (values.has("stride") && models::common(stored.spec).task != data::Task::clm)
     fail_input("[evaluate] --stride: the model is no decoder");
-  if (values.has("stride") && values.integer("stride") > values.integer("seq"))
-    fail_input("[evaluate] --stride {} would leave out tokens between windows of --seq {}; use --stride {} or less",
-               values.integer("stride"), values.integer("seq"), values.integer("seq"));
+  if (values.has("stride") && values.integer("stride") >= values.integer("seq"))
+    fail_input(
+        "[evaluate] --stride {} would leave out tokens between windows of --seq {}; use --stride {} or less, or "
+        "none for windows that follow each other",
+        values.integer("stride"), values.integer("seq"), values.integer("seq") - 1);
   std::vector<report::Requirement> requirements;
   for (const std::string& text : values.list("require"))
     requirements.push_back(report::parse_requirement(text, models::common(stored.spec).task));

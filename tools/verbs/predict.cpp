@@ -3,6 +3,7 @@
 #include "lib/core/error.h"
 #include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
+#include "lib/data/files/table.h"
 #include "lib/engine/evaluate.h"
 #include "tools/clicks.h"
 #include "tools/generation.h"
@@ -34,6 +35,27 @@ Predictions predict(StoredModel& stored, const OptionValues& values, const Rows&
   return predictions;
 }
 
+// One prediction per word. Words beyond the longest sequence are read as a text of their own, and so on.
+Predictions predict_words(StoredModel& stored, const OptionValues& values, const Rows& rows) {
+  Predictions predictions = predict(stored, values, rows);
+  for (;;) {
+    Rows rest;
+    std::vector<std::size_t> whose;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const std::vector<std::string_view> words = data::words_of(rows[row][0]);
+      if (predictions[row].size() >= words.size()) continue;
+      rest.push_back({std::string(words[predictions[row].size()].data(), rows[row][0].data() + rows[row][0].size())});
+      whose.push_back(row);
+    }
+    if (rest.empty()) return predictions;
+    const Predictions more = predict(stored, values, rest);
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      COMERA_CHECK(!more[i].empty());  // the least --seq has room for one word
+      predictions[whose[i]].insert(predictions[whose[i]].end(), more[i].begin(), more[i].end());
+    }
+  }
+}
+
 // `prediction` is null for an empty line, which has an empty answer.
 void answer_class(Answers& answers, const std::vector<std::string>& labels, const engine::Prediction* prediction) {
   const std::string label = prediction ? labels[static_cast<std::size_t>(prediction->predicted)] : "";
@@ -57,7 +79,7 @@ void answer_set(Answers& answers, const std::vector<std::string>& labels, const 
   answers.value({{"labels", found}, {"probability", prediction->probability}});
 }
 
-// The labels of the words of a text, up to the longest sequence.
+// The labels of the words of a text.
 void answer_words(Answers& answers, const std::vector<std::string>& labels,
                   const std::vector<engine::Prediction>& words) {
   std::vector<std::string> found;
@@ -95,7 +117,10 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
     Rows rows;
     for (const InputText& text : texts)
       if (!text.empty()) rows.push_back(text.texts);
-    const Predictions predictions = rows.empty() ? Predictions() : predict(stored, values, rows);
+    const bool tags = spec.task == data::Task::tag;
+    const Predictions predictions = rows.empty() ? Predictions()
+                                    : tags       ? predict_words(stored, values, rows)
+                                                 : predict(stored, values, rows);
     for (auto next = predictions.begin(); const InputText& text : texts)
       answer(answers, spec, text.empty() ? std::vector<engine::Prediction>() : *next++);
     answers.flush();

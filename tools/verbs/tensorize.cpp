@@ -305,6 +305,11 @@ OptionTable tensorize_table() {
   table.synonyms({"compress", "quantize", "quantise", "shrink", "prune", "decompose", "factorize", "factorise",
                   "tensorise", "convert"});
   table.common({"ratio", "budget", "tol", "calibrate", "form", "include", "exclude", "max-error", "dry-run", "output"});
+  table
+      .only_with({"calibrate"}, {"calibrate-tokens", "calibrate-length", "text", "sequential", "clip-tokens",
+                                 "refine-steps", "refine-lr"})
+      .only_with({"bits=auto|2|3|4|8"}, {"sweeps", "corrections"})
+      .only_with({"ratio", "budget"}, {"uniform", "floor", "budget-of"});
   table.example("comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5")
       .example("comera tensorize model -o small --ratio 1.25,1.67,2.5 --exclude '*embeddings*'")
       .example("comera tensorize model --ratio 2 --dump-plan plan.json");

@@ -94,7 +94,12 @@ class Allotting {
     }
   }
 
-  void by_tolerance(double tolerance) { settle_all(tt::by_tolerance(curves_, tolerance)); }
+  void by_tolerance(double tolerance) {
+    settle_all(tt::by_tolerance(curves_, tolerance));
+    for (LayerJob* job : open_)
+      if (LayerPlan& plan = job->sizes[size_].plan; plan.form == PlannedForm::keep_dense && !job->menu.empty())
+        plan.reason = fmt::format("no grid of --bits has an error within --tol {:g}; 8 bits have the least", tolerance);
+  }
 
   // Allots the rest of `budget` to the layers, repeatedly, until the whole file fits.
   void by_budget(std::uint64_t budget) {

@@ -53,6 +53,18 @@ bool has_whole_blocks(const Candidate& candidate) {
   return (candidate.table ? candidate.out() : candidate.in()) % quant::block == 0;
 }
 
+// Parts of a rule that the form of the layer does not have.
+void require_use(const LayerRule& rule, const LayerPlan& plan, bool calibrated) {
+  if (!rule.in_modes.empty() && !has_modes(plan.form))
+    fail_input("[tensorize] --layer '{}': {} has form {}, which has no modes; add form:tt (of a table: form:ttm)",
+               rule.text, printable(plan.name), name_of(plan.form));
+  if (rule.rank && *rule.rank > 0 && plan.form == PlannedForm::grid && !calibrated)
+    fail_input(
+        "[tensorize] --layer '{}': a rank beside bits is that of a correction, which is fitted to text; add "
+        "--calibrate TEXT, or form:lowrank",
+        rule.text);
+}
+
 LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool calibrated, std::vector<bool>& used) {
   LayerPlan plan;
   plan.name = candidate.name;
@@ -64,6 +76,8 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
   if (is_other_kind(settings.form, candidate)) plan.form = candidate.table ? PlannedForm::ttm : PlannedForm::tt;
   for (std::size_t i = 0; i < settings.rules.size(); ++i)
     if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
+  for (const LayerRule& rule : settings.rules)
+    if (matches({rule.pattern}, candidate.name)) require_use(rule, plan, calibrated);
   if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.layout.exact_rows = 0;
   if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm)
     default_modes(plan, candidate, settings, calibrated);

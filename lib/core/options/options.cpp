@@ -108,6 +108,23 @@ void require_words(const OptionTable& table, const OptionValues& values) {
     fail_input("[{}] {}: {} came, {} can be taken", table.verb(), positional.name, count, positional.maximum);
 }
 
+// A condition of OptionTable::only_with.
+bool holds(const OptionValues& values, const std::string& condition) {
+  const std::size_t equal = condition.find('=');
+  const std::string name = condition.substr(0, equal);
+  if (equal == std::string::npos) {
+    const bool flag = values.table().find(name)->type == OptionType::flag;
+    return flag ? values.flag(name) : values.has(name) && !values.canonical(name).empty();
+  }
+  const std::string value = values.canonical(name);
+  for (std::size_t begin = equal + 1; begin <= condition.size();) {
+    const std::size_t end = std::min(condition.find('|', begin), condition.size());
+    if (condition.compare(begin, end - begin, value) == 0) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
 void parse_arguments(const OptionTable& table, std::vector<std::string> arguments, OptionValues& values) {
   CLI::App app;
   app.set_help_flag();
@@ -206,6 +223,23 @@ ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> a
   else
     require_words(table, values);
   return command;
+}
+
+void refuse_without_effect(const OptionValues& values) {
+  const OptionTable& table = values.table();
+  for (const auto& [conditions, names] : table.dependences()) {
+    if (std::any_of(conditions.begin(), conditions.end(),
+                    [&](const std::string& condition) { return holds(values, condition); }))
+      continue;
+    for (const std::string& name : names) {
+      if (values.source(name) != OptionSource::flag) continue;
+      std::string wanted;
+      for (const std::string& condition : conditions)
+        wanted += fmt::format("{}--{}", wanted.empty() ? "" : " or ", condition);
+      std::replace(wanted.begin(), wanted.end(), '=', ' ');
+      fail_input("[{}] --{} has no effect without {}; add it, or leave out --{}", table.verb(), name, wanted, name);
+    }
+  }
 }
 
 void fail_unknown_verb(std::string_view verb, std::span<const OptionTable> tables) {

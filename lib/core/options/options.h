@@ -92,6 +92,9 @@ class OptionTable {
   // The options that --help shows, in that order, ten at most. Without this call --help shows all options except those
   // that every verb has.
   OptionTable& common(std::vector<std::string> names);
+  // The options `names` have an effect only if one of the conditions holds: NAME has a value (a flag: is on), or
+  // NAME=VALUE|VALUE has one of these values. See refuse_without_effect().
+  OptionTable& only_with(std::vector<std::string> conditions, std::vector<std::string> names);
   OptionTable& synonyms(std::vector<std::string> words);  // names of the verb in other programs, for "did you mean"
   // A TOML table that a file may contain beside the options ("hashes" in recipe.toml). Its contents are not checked
   // here.
@@ -104,6 +107,10 @@ class OptionTable {
   std::span<const std::string> examples() const { return examples_; }
   std::span<const std::string> foreign_tables() const { return foreign_tables_; }
   std::span<const std::string> common() const { return common_; }
+  struct Dependence {
+    std::vector<std::string> conditions, names;
+  };
+  std::span<const Dependence> dependences() const { return dependences_; }
   std::span<const std::string> synonyms() const { return synonyms_; }
   const Option* find(std::string_view name) const;  // null if there is none
   std::vector<std::string> names() const;
@@ -113,6 +120,7 @@ class OptionTable {
   std::string verb_, summary_;
   std::vector<Option> options_;
   std::vector<Positional> positionals_;
+  std::vector<Dependence> dependences_;
   std::vector<std::string> examples_, foreign_tables_, common_, synonyms_;
 };
 
@@ -178,6 +186,10 @@ std::vector<Option> common_options();
 // Every error is an InputError whose message starts with "[verb]".
 ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> arguments,
                             const Environment& environment = process_environment);
+// InputError for an option of the command line that has no effect in this call (OptionTable::only_with). Options of
+// files and of the environment are meant for many calls. A verb calls it when the values that depend on its model and
+// its data are set.
+void refuse_without_effect(const OptionValues& values);
 [[noreturn]] void fail_unknown_verb(std::string_view verb, std::span<const OptionTable> tables);
 
 // Contents of a file. recipe: the options that determine a result (recipe.toml). call: all options of one call

@@ -120,6 +120,15 @@ OptionTable& OptionTable::common(std::vector<std::string> names) {
   return *this;
 }
 
+OptionTable& OptionTable::only_with(std::vector<std::string> conditions, std::vector<std::string> names) {
+  for (const auto* list : {&conditions, &names})
+    for (const std::string& name : *list)
+      if (!find(name.substr(0, name.find('='))))
+        throw std::logic_error(fmt::format("[bug] `{}` has no option --{} that others depend on", verb_, name));
+  dependences_.push_back({std::move(conditions), std::move(names)});
+  return *this;
+}
+
 OptionTable& OptionTable::synonyms(std::vector<std::string> words) {
   synonyms_ = std::move(words);
   return *this;

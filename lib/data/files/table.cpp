@@ -24,6 +24,12 @@ bool is_integer(const std::string& text, std::int64_t& value) {
 
 }  // namespace
 
+std::vector<std::string_view> words_of(std::string_view tagged_text) {
+  std::vector<std::string_view> words;
+  for_each_part(tagged_text, word_blanks, [&](std::string_view word) { words.push_back(word); });
+  return words;
+}
+
 Table::Table(std::vector<std::string> labels) : collect_(labels.empty()) { set_labels(std::move(labels)); }
 
 void Table::set_labels(std::vector<std::string> labels) {
@@ -91,16 +97,19 @@ void Table::read_sets(TextReader& reader, const std::string& label_column) {
   read_rows(reader, label_column, true, [&](const std::string& file, const Row& row) {
     if (label_column.empty()) return add(row.text[0], row.text[1], -1);
     std::vector<std::int32_t> labels;
-    for_each_part(row.label, {&label_separator, 1},
-                  [&](std::string_view label) { labels.push_back(known_label(file, row, label)); });
+    for_each_part(row.label, {&label_separator, 1}, [&](std::string_view part) {
+      const std::size_t first = part.find_first_not_of(word_blanks), last = part.find_last_not_of(word_blanks);
+      if (first != std::string_view::npos)
+        labels.push_back(known_label(file, row, part.substr(first, last - first + 1)));
+    });
     add(row.text[0], row.text[1], number_of_set(std::move(labels)));
   });
 }
 
 void Table::read_tags(TextReader& reader, const std::string& label_column) {
   read_rows(reader, label_column, false, [&](const std::string& file, const Row& row) {
-    std::int64_t words = 0, tags = 0;
-    for_each_part(row.text[0], word_blanks, [&](std::string_view) { ++words; });
+    const std::size_t words = words_of(row.text[0]).size();
+    std::size_t tags = 0;
     for_each_part(row.label, word_blanks, [&](std::string_view label) { known_label(file, row, label), ++tags; });
     if (words != tags && !label_column.empty())
       fail_input(

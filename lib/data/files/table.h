@@ -26,6 +26,7 @@ void for_each_part(std::string_view text, std::string_view separators, const Tak
   }
 }
 constexpr std::string_view word_blanks = " \t";  // between the words of a tagged text
+std::vector<std::string_view> words_of(std::string_view tagged_text);
 
 // Rows of any number of files. Texts are stored one after another in blocks.
 class Table {
@@ -44,8 +45,8 @@ class Table {
   // The same for labels that are numbers. Errors: a label that is no number, or is outside the range of float.
   void read_scores(TextReader& reader, const std::string& label_column);
 
-  // The same for any number of labels of a row, separated by `label_separator`; a row's label is the number of its set.
-  // An empty field is the empty set.
+  // The same for any number of labels of a row, separated by `label_separator` and any blanks beside it; a row's label
+  // is the number of its set. An empty field is the empty set.
   static constexpr char label_separator = '|';
   void read_sets(TextReader& reader, const std::string& label_column);
   // The same for a label per word, both separated by blanks; the second text of a row is its labels. Errors: numbers of

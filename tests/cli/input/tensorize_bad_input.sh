@@ -27,6 +27,13 @@ refused 'matches no matrix' bert -o out --ratio 2 --include 'nothing*'
 refused 'none of its weights is left' bert -o out --ratio 2 --exclude '*'
 refused 'modes multiply' bert -o out --ratio 2 --layer '*query=form:tt;modes:3x5|32'
 refused 'no form' bert -o out --ratio 2 --layer '*query=form:cp'
+refused "query=modes:4x8|32': .*query has form auto, which has no modes; add form:tt" bert -o out --ratio 2 \
+  --layer '*query=modes:4x8|32'
+refused "query=rank:4': a rank beside bits is that of a correction" bert -o out --bits 4 --layer '*query=rank:4'
+refused 'no grid of --bits has an error within --tol 0.0001; 8 bits have the least' bert -o out --bits 4 --tol 0.0001
+refused 'sweeps has no effect without --bits auto|2|3|4|8; add it' bert -o out --ratio 2 --sweeps 3
+refused 'calibrate-tokens has no effect without --calibrate; add it' bert -o out --ratio 2 --calibrate-tokens 100
+refused 'uniform has no effect without --ratio or --budget; add it' bert -o out --rank 4 --uniform
 refused "rank 40 is not between 1 and 32" bert -o out --ratio 2 --layer '*query=rank:40'
 mkdir taken
 printf x >taken/file
@@ -49,7 +56,7 @@ refused 'plan.json' bert -o out --plan plan.json
 # The plan sets everything, so options that would set it too are refused.
 plan '{"comera_plan": 1, "layers": [{"name": "encoder.layer.0.output.dense", "form": "lowrank", "rank": 3}]}'
 for beside in '--layer *key=rank:3' '--form auto' '--order 2' '--gauge' '--no-gauge' '--uniform' '--floor 0.5' \
-  '--allow-slower' '--exact-rows 0' '--exclude *key'; do
+  '--allow-slower' '--exact-rows 0' '--exclude *key' '--bits 4'; do
   # shellcheck disable=SC2086  # an option and its value
   refused "the plan defines every layer completely; edit it, or leave out --[a-z-]*$" bert -o out \
     --plan plan.json $beside

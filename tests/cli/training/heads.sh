@@ -25,7 +25,11 @@ expect_exit 0
 run "$COMERA" evaluate sets --data sets.tsv --json --predictions predicted.tsv --require 'exact>=0.9'
 expect_exit 0
 expect_json "d['task'] == 'multilabel' and d['examples'] == 64 and d['micro_f1'] > 0.9 and d['macro_f1'] > 0.9"
-[ "$(sed -n 2p predicted.tsv | cut -f1)" = 'curved|warm' ] || fail "the first row has both labels"
+[ "$(head -n 1 predicted.tsv)" = $'label\tpredicted\tprobability' ] || fail "the right labels are a column"
+[ "$(sed -n 2p predicted.tsv | cut -f1,2)" = $'curved|warm\tcurved|warm' ] || fail "the first row has both labels"
+sed 's/curved|warm/ curved |\twarm/' sets.tsv | sed 's/|\t/| /' >blanks.tsv
+run "$COMERA" evaluate sets --data blanks.tsv --json
+expect_json "d['exact'] >= 0.9 and d['examples'] == 64"
 run_with $'round red\n\nsquare green\n' "$COMERA" predict sets --jsonl
 expect_exit 0
 expect_out '"labels":\["curved","warm"\]'
@@ -51,6 +55,17 @@ expect_json "d['task'] == 'tag' and d['examples'] == 64 and d['labels'] == ['col
 run_with $'square and red\n' "$COMERA" predict tags
 expect_exit 0
 expect_out '^shape word colour$'
+# A word without tokens, and words beyond --seq, have a label each.
+run_with $'square \u200b red\n' "$COMERA" predict tags
+expect_out '^shape [a-z]* colour$'
+run_with "$(printf 'square and %.0s' $(seq 9))"$'red\n' "$COMERA" predict tags
+expect_out "^$(printf 'shape word %.0s' $(seq 9))colour\$"
+run_with $'red and\n' "$COMERA" predict tags --seq 3
+expect_out '^[a-z]* [a-z]*$'
+printf 'text\tlabel\n%sred\t%scolour\n' "$(printf 'square and %.0s' $(seq 9))" "$(printf 'shape word %.0s' $(seq 9))" >long.tsv
+run "$COMERA" evaluate tags --data long.tsv --json
+expect_json "d['examples'] == 8"
+expect_err 'warning: 11 of 19 words lie beyond --seq 10 tokens of their text and are not counted'
 grep -q 'BertForTokenClassification' tags/config.json || fail "config.json has transformers' name"
 run "$COMERA" export tags -o tags-onnx
 expect_exit 0
@@ -96,6 +111,30 @@ expect_exit 0
 run "$COMERA" evaluate words --task pairs --data two.tsv --text text,second
 expect_refused '--task pairs: words gives no embeddings; its task is mlm'
 refuses 'the pairs task reads two columns' --task pairs --data sets.tsv --text text
+
+# Of evaluations with the same accuracy, the one with the least loss is the best.
+{ printf 'label\ttext\n' && yes $'red\tround red' | head -n 29 && printf 'green\tsquare\n'; } >most.tsv
+run "$COMERA" pretrain "${model[@]}" "${fast[@]}" --data most.tsv --dev most.tsv --steps 6 --eval-every 1 --lr 1e-3 \
+  --lr-cores 1e-3 -o best
+expect_exit 0
+python3 - <<'PY' || fail "the best step has the most accuracy, and of these the least loss"
+import json
+rows = [row for row in map(json.loads, open("best/metrics.jsonl")) if "dev" in row]
+most = max(row["dev"]["accuracy"] for row in rows)
+best = [row for row in rows if row["dev"]["accuracy"] == most]
+assert len(best) > 1, rows
+step = min(best, key=lambda row: row["dev"]["loss"])["step"]
+assert step > best[0]["step"] and json.load(open("best/report.json"))["dev"]["best"]["step"] == step, (step, rows)
+PY
+
+# Empty texts are counted, and told.
+printf 'text\tlabel\n\tred\nround red\tred\n' >empty.tsv
+run "$COMERA" evaluate best --data empty.tsv
+expect_exit 0
+expect_err 'warning: empty.tsv: 1 of 2 rows have an empty text'
+printf 'text\tlabel\n\tred\n \tgreen\n' >void.tsv
+run "$COMERA" evaluate best --data void.tsv
+expect_refused "void.tsv: holds no text to learn from; every row of column 'text' is empty"
 
 # Classes.
 run "$COMERA" pretrain "${tiny[@]}" -o classes

@@ -69,8 +69,12 @@ expect_no_err
 run_with $'red round and\n' "$COMERA" predict run --npy vectors.npy
 expect_refused 'npy: run is a decoder'
 expect_no_file vectors.npy
-run "$COMERA" evaluate run --data dev.txt --seq 8 --stride 9
-expect_refused 'stride 9 would leave out tokens between windows of --seq 8; use --stride 8 or less'
+for stride in 8 9; do
+  run "$COMERA" evaluate run --data dev.txt --seq 8 --stride "$stride"
+  expect_refused "stride $stride would leave out tokens between windows of --seq 8; use --stride 7 or less"
+done
+run "$COMERA" evaluate run --data dev.txt --seq 8 --stride 7 --json
+expect_json "d['examples'] == json.load(open('packed.json'))['examples']"
 run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 12 --temperature 0.9 --top-p 0.9 --seed 3 --json \
   --threads 1
 expect_json "d['texts'] == json.load(open('first.json'))['texts']"
