@@ -73,7 +73,8 @@ WeightForm form_from(const WeightSite& site, const Choice& choice) {
   tt::Layout layout;
   layout.kind = site.table ? tt::Kind::ttm : tt::Kind::tt;
   layout.modes = choice.modes;
-  layout.ranks = tt::uniform_ranks(layout.entry_sizes(), choice.rank, "[model] " + site.name);
+  layout.ranks = tt::uniform_ranks(layout.entry_sizes(), choice.rank,
+                                   fmt::format("[model] {} (--{})", site.name, site.table ? "embedding-rank" : "rank"));
   return layers::chain_form(std::move(layout));
 }
 

@@ -64,7 +64,7 @@ for model in "base --adapter small" merged; do
   run "$COMERA" finetune $model -o "$name-more" --data text.txt --seq 16 --batch 4 --steps 2
   expect_exit 0
   # shellcheck disable=SC2086
-  "$COMERA" predict $model --max-new 5 <<<"ab" >"$name-said" 2>/dev/null
+  "$COMERA" predict $model --max-tokens 5 <<<"ab" >"$name-said" 2>/dev/null || fail "$name continues a text"
   # shellcheck disable=SC2086
   run "$COMERA" export $model -o "$name.onnx"
   expect_exit 0

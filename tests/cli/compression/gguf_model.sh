@@ -52,7 +52,7 @@ PY
 same evaluate --data text.txt --seq 32
 head -n 2 text.txt >prompts.txt
 for model in model.gguf folder; do
-  "$COMERA" predict "$model" --max-new 6 <prompts.txt >"$model.said" 2>/dev/null
+  "$COMERA" predict "$model" --max-tokens 6 <prompts.txt >"$model.said" 2>/dev/null || fail "$model continues texts"
 done
 expect_same_bytes model.gguf.said folder.said
 
@@ -84,4 +84,42 @@ expect_exit 0
 printf 'GGUF\003\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' > empty.gguf
 run "$COMERA" inspect empty.gguf
 expect_refused 'empty.gguf: holds no tensors, so it is no model'
+
+# SentencePiece's BPE: the file has the tokenizer of the folder, and so has the folder of the file.
+cp -r llama pieces
+rm pieces/tokenizer*
+python3 - <<'PY'
+import struct
+
+def field(number, value):
+    if isinstance(value, bytes):
+        assert len(value) < 128
+        return bytes([number << 3 | 2, len(value)]) + value
+    return bytes([number << 3 | 5]) + struct.pack("<f", value) if isinstance(value, float) else bytes([number << 3, value])
+
+pieces = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3)]
+texts = ["▁t", "he", "in", "▁the", "▁in", *"▁thenumbrigk0123456789,"]
+pieces += [(text, -1.0 - i, 1) for i, text in enumerate(dict.fromkeys(texts))]
+pieces += [(f"unused{i}", -99.0, 5) for i in range(len(pieces), 260)]
+assert len(pieces) == 260
+with open("pieces/tokenizer.model", "wb") as model:
+    for text, score, kind in pieces:
+        entry = field(1, text.encode()) + field(2, score) + field(3, kind)
+        model.write(bytes([1 << 3 | 2, len(entry)]) + entry)
+    model.write(field(2, field(3, 2)) + field(3, field(1, b"identity") + field(3, 1) + field(4, 0)))
+PY
+run "$COMERA" export pieces -o pieces.gguf
+expect_exit 0
+run "$COMERA" export pieces.gguf -o unpacked --to safetensors
+expect_exit 0
+for tokenizer in pieces pieces.gguf unpacked; do
+  "$COMERA" tokenizer encode --tokenizer "$tokenizer" <text.txt >"$tokenizer.ids" || fail "$tokenizer encodes lines"
+done
+[ "$(cut -d ' ' -f 1 pieces.ids | sort -u)" = 6 ] || fail "lines begin with the piece of 'the'"
+expect_same_bytes pieces.ids pieces.gguf.ids
+expect_same_bytes pieces.ids unpacked.ids
+for model in pieces pieces.gguf; do
+  "$COMERA" predict "$model" --max-tokens 6 <prompts.txt >"$model.said" 2>/dev/null || fail "$model continues texts"
+done
+expect_same_bytes pieces.said pieces.gguf.said
 finish
