@@ -1,5 +1,7 @@
 #include "models/forms.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "lib/core/error.h"
