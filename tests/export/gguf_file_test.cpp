@@ -68,9 +68,10 @@ class SmallLlama {
       config["comera"] = io::to_json(io::ComeraBlock{{chain}, {}, {}});
     }
     if (!other_keys.is_null()) config.update(other_keys);
-    if (config["model_type"] == "qwen2")
+    if (config["model_type"] == "qwen2" || config.value("attention_bias", false))
       for (const auto& [part, rows] : {std::pair{"q", width}, {"k", width / 2}, {"v", width / 2}})
         floats(fmt::format("{}self_attn.{}_proj.bias", layer, part), {rows});
+    if (config.value("attention_bias", false)) floats(layer + "self_attn.o_proj.bias", {width});
     if (config["model_type"] == "qwen3")
       for (const char* part : {"q", "k"}) floats(fmt::format("{}self_attn.{}_norm.weight", layer, part), {width / 2});
     write_file_atomic(folder_ / "config.json", io::json_text(config));
@@ -169,6 +170,30 @@ TEST_CASE("gguf file: settings are those of the model") {
   CHECK(file.text("tokenizer.ggml.model") == "no_vocab");
   CHECK(file.find("output.weight") == nullptr);
   CHECK_THROWS_WITH(exporting::write_gguf_file(folder, spec_of(folder), {}, target), Contains("exists"));
+}
+
+TEST_CASE("gguf file: biases of q and k are in rows of pairs as their weights") {
+  SmallLlama model({}, {{"attention_bias", true}});
+  const io::ModelFolder folder = model.open();
+  const exporting::Target target{model / "m.gguf"};
+  exporting::write_gguf_file(folder, spec_of(folder), {}, target);
+  const io::GgufFile file(target.path);
+  for (const auto& [part, rows, pairs] :
+       {std::tuple{"q", width, true}, {"k", width / 2, true}, {"v", width / 2, false}}) {
+    INFO(part);
+    const tt::Matrix made = matrix_of(file, fmt::format("blk.0.attn_{}.bias", part));
+    const std::vector<float> bias =
+        folder.read_floats(fmt::format("model.layers.0.self_attn.{}_proj.bias", part), {rows});
+    for (std::int64_t row = 0; row < rows; ++row)
+      CHECK(made(0, row) ==
+            static_cast<double>(bias[static_cast<std::size_t>(pairs ? io::unpaired_row(row, 32) : row)]));
+  }
+  // The way back has the same numbers.
+  const io::ModelFolder back(target.path);
+  for (const io::ModelFolder::Entry& entry : folder.entries())
+    CHECK(back.read_floats(entry.tensor.name, entry.tensor.shape) ==
+          folder.read_floats(entry.tensor.name, entry.tensor.shape));
+  CHECK(spec_of(back).qkv_bias);
 }
 
 TEST_CASE("gguf file: qwen2 has its own keys, biases and no pairs of rows") {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "lib/core/error.h"
@@ -13,6 +15,7 @@
 #include "lib/export/gguf/gguf_tokens.h"
 #include "lib/io/chain_parts.h"
 #include "lib/io/gguf/gguf.h"
+#include "lib/io/gguf/gguf_model.h"
 #include "lib/io/gguf/gguf_names.h"
 #include "lib/quant/grid.h"
 
@@ -33,7 +36,8 @@ struct Weight {
   bool grid_alone = false;               // the numbers on the grid, without a correction
   io::GgufTensorToWrite tensor = {};
 
-  std::int64_t rows() const { return tensor.shape.size() < 2 ? 1 : tensor.shape[0]; }
+  bool is_vector() const { return tensor.shape.size() < 2; }
+  std::int64_t rows() const { return is_vector() ? 1 : tensor.shape[0]; }
   std::int64_t columns() const { return tensor.shape.back(); }
   // The row of the folder's weight that is row `row` of the file.
   std::int64_t source_row(std::int64_t row) const { return head_rows > 0 ? io::unpaired_row(row, head_rows) : row; }
@@ -90,13 +94,24 @@ class Plan {
     });
   }
 
-  // Reads the finished file and compares every number.
+  // Reads the finished file as a model and compares every number: the reader finds rows of pairs by its own rules.
   void check(const std::string& path) const {
-    const io::GgufFile file(path);
+    const auto file = std::make_shared<const io::GgufFile>(path);
+    const io::GgufWeights model(file, rope_divisors_name);
+    std::map<std::string, const io::StoredTensor*> read;
+    for (const io::StoredTensor& tensor : model.tensors()) read[tensor.name] = &tensor;
     TaskProgress task("checking tensors", std::ssize(list_));
     for (const Weight& weight : list_) {
       check_stop();
-      compare(weight, file);
+      if (weight.name.empty()) {  // divisors, which no folder has
+        compare(weight, [&](std::int64_t row, std::span<float> out) {
+          file->read_row(*file->find(rope_divisors_name), row, out);
+        });
+      } else {
+        const io::StoredTensor& tensor = *read.at(weight.name);
+        compare(weight, [&](std::int64_t row, std::span<float> out) { model.read_strip(tensor, row, out); });
+        model.forget(tensor);
+      }
       task.advance();
     }
   }
@@ -271,9 +286,11 @@ class Plan {
 
   void fill(const Weight& weight, io::GgufSink& sink) const {
     if (weight.grid_alone) return fill_blocks(weight, sink);
-    const Matrix numbers = numbers_of(weight);
-    for (std::int64_t row = 0; row < weight.rows(); ++row)
-      sink.floats({numbers.row(weight.source_row(row)), static_cast<std::size_t>(weight.columns())});
+    Matrix numbers = numbers_of(weight);
+    // A bias of q or k has a number for each row of their weights, in the same order.
+    if (weight.is_vector() && weight.head_rows > 0) std::swap(numbers.rows, numbers.columns);
+    for (std::int64_t row = 0; row < numbers.rows; ++row)
+      sink.floats({numbers.row(weight.source_row(row)), static_cast<std::size_t>(numbers.columns)});
   }
 
   void fill_blocks(const Weight& weight, io::GgufSink& sink) const {
@@ -296,9 +313,8 @@ class Plan {
     folder_.file_of(entry).forget(entry.tensor);
   }
 
-  void compare(const Weight& weight, const io::GgufFile& file) const {
-    const io::GgufTensor* tensor = file.find(weight.tensor.name);
-    COMERA_CHECK(tensor);
+  // `read` gives a row of the folder's order.
+  void compare(const Weight& weight, const std::function<void(std::int64_t, std::span<float>)>& read) const {
     const Matrix numbers = numbers_of(weight);
     const GgufType type = weight.tensor.type;
     // Rounding to half precision, and of a scale below 2^-13 that was halved.
@@ -306,17 +322,16 @@ class Plan {
     const double absolute = type == GgufType::F16 ? 0x1p-25 : io::is_quantised(type) ? 0x1p-22 : 0;
     std::vector<float> row(static_cast<std::size_t>(weight.columns()));
     for (std::int64_t r = 0; r < weight.rows(); ++r) {
-      file.read_row(*tensor, r, row);
-      const float* wanted = numbers.row(weight.source_row(r));
+      read(r, row);
+      const float* wanted = numbers.row(r);
       for (std::size_t i = 0; i < row.size(); ++i) {
         if (std::abs(static_cast<double>(row[i]) - wanted[i]) <= relative * std::abs(wanted[i]) + absolute) continue;
-        fail_input("[export] {}: the number {} at row {}, column {} of {} becomes {}; {}", folder_.path(), wanted[i],
-                   weight.source_row(r), i, weight.name, row[i],
+        fail_input("[export] {}: the number {} at row {}, column {} of {} becomes {}; {}", folder_.path(), wanted[i], r,
+                   i, weight.name, row[i],
                    options_.half ? "half precision ends at 65504, leave out --dtype fp16"
                                  : "the file is not written, please report this");
       }
     }
-    file.forget(*tensor);
   }
 
   const io::ModelFolder& folder_;

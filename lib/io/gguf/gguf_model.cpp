@@ -30,9 +30,10 @@ class Names {
                  key_heads_, most);
   }
 
-  std::map<std::string, Source> sources() const {
+  std::map<std::string, Source> sources(std::string_view but) const {
     std::map<std::string, Source> found;
     for (const GgufTensor& tensor : file_.tensors()) {
+      if (tensor.name == but) continue;
       const auto [name, source] = source_of(tensor);
       if (!found.emplace(name, source).second)
         fail_input("{}: tensor {} has the same meaning as another one", file_.path(), printable(tensor.name));
@@ -151,9 +152,9 @@ void check_holds_tensors(const GgufFile& file) {
                file.path());
 }
 
-GgufWeights::GgufWeights(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {
+GgufWeights::GgufWeights(std::shared_ptr<const GgufFile> file, std::string_view but) : file_(std::move(file)) {
   check_holds_tensors(*file_);
-  sources_ = Names(*file_).sources();
+  sources_ = Names(*file_).sources(but);
   for (const auto& [name, source] : sources_) {
     const StoredType type = type_of(source.tensor->type);
     const FileShape& shape = source.tensor->shape;
