@@ -93,16 +93,20 @@ class EncoderGraph {
     return graph_.weight(names_.type + ".weight", {1, spec_.hidden}, table.values);
   }
 
-  // The first rows of the position table, one per token.
+  // Rows of the position table. BERT numbers the places of a row: [sequence, hidden]. RoBERTa numbers the tokens of a
+  // row, wherever its padding is: [batch, sequence, hidden].
   Name positions() {
     const Graph::Scope scope(graph_, names_.position);
     const std::int64_t offset = first_position(spec_);
     const Matrix table = build_.weights.table(names_.position, spec_.positions + offset, spec_.hidden);
+    const Name weight = graph_.weight(names_.position + ".weight", {table.rows, table.columns}, table.values);
+    if (offset > 0) {
+      const Name numbers = graph_.node("Mul", {graph_.node("CumSum", {mask_, graph_.integer(1)}), mask_});
+      return graph_.node("Gather", {weight, graph_.node("Add", {numbers, graph_.integer(offset - 1)})});
+    }
     const Name length =
         graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integers({1})}, {{"axis", std::int64_t{0}}});
-    const Name end = offset == 0 ? length : graph_.node("Add", {length, graph_.integers({offset})});
-    const Name weight = graph_.weight(names_.position + ".weight", {table.rows, table.columns}, table.values);
-    return graph_.node("Slice", {weight, graph_.integers({offset}), end, graph_.integers({0})});
+    return graph_.node("Slice", {weight, graph_.integers({0}), length, graph_.integers({0})});
   }
 
   Name norm(const std::string& name, const Name& x) { return layer_norm(build_, name, x, spec_.hidden, spec_.epsilon); }

@@ -88,6 +88,8 @@ TEST_CASE("operators move elements according to their definitions") {
   check({"Expand", {reals({2, 1}, {1, 2}), integers({2}, {1, 2})}}, reals({2, 2}, {1, 1, 2, 2}));
   check({"Shape", {matrix}}, integers({2}, {2, 3}));
   check({"Range", {integers({}, {2}), integers({}, {5}), integers({}, {1})}}, integers({3}, {2, 3, 4}));
+  check({"CumSum", {integers({2, 3}, {0, 1, 1, 1, 0, 2}), integers({}, {1})}}, integers({2, 3}, {0, 1, 2, 1, 1, 3}));
+  check({"CumSum", {integers({2, 2}, {1, 2, 3, 4}), integers({}, {0})}}, integers({2, 2}, {1, 2, 4, 6}));
   check({"ConstantOfShape", {integers({2}, {1, 2})}}, reals({1, 2}, {0, 0}));
   check({"ScatterND", {matrix, integers({1, 1}, {1}), reals({1, 3}, {7, 8, 9})}}, reals({2, 3}, {1, 2, 3, 7, 8, 9}));
   check({"ScatterND", {integers({3}, {0, 0, 0}), integers({2, 1}, {2, 0}), integers({2}, {5, 6})}},
@@ -107,6 +109,7 @@ TEST_CASE("unsupported nodes are errors") {
   CHECK_THROWS_AS(run({"Add", {matrix, reals({2}, {1, 2})}}), InputError);
   CHECK_THROWS_AS(run({"MatMul", {matrix, matrix}}), InputError);
   CHECK_THROWS_AS(run({"Gather", {matrix, integers({1}, {2})}}), InputError);
+  CHECK_THROWS_AS(run({"CumSum", {matrix, integers({}, {1})}}), InputError);
   CHECK_THROWS_AS(run({"ScatterND", {matrix, integers({1, 1}, {2}), reals({1, 3}, {7, 8, 9})}}), InputError);
   CHECK_THROWS_AS(run({"ScatterND", {matrix, integers({1, 1}, {0}), reals({1, 2}, {7, 8})}}), InputError);
   CHECK_THROWS_AS(run({"Reshape", {matrix, integers({1}, {5})}}), InputError);

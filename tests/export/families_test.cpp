@@ -12,6 +12,7 @@
 #include "lib/engine/weights_file.h"
 #include "lib/export/compare.h"
 #include "lib/export/dense_folder.h"
+#include "lib/export/evaluator/evaluator.h"
 #include "lib/export/export.h"
 #include "tests/core/temporary_folder.h"
 
@@ -98,6 +99,21 @@ void check_round_trip(const char* config, std::vector<double> wanted) {
   CHECK(difference.bound < 1e-4);
 }
 
+// The vectors that the graph of a bare encoder gives to the tokens 5, 6, 7, 8 where `mask` has its ones.
+std::vector<double> vectors_at(io::OnnxFile& graph, const std::vector<std::int64_t>& mask, std::int64_t pad) {
+  exporting::Array ids{{1, std::ssize(mask)}, false, {}, {}}, ones{ids.dims, false, {}, mask};
+  std::int64_t next = 5;
+  for (const std::int64_t one : mask) ids.integers.push_back(one == 1 ? next++ : pad);
+  const exporting::Arrays given{{"input_ids", ids}, {"attention_mask", ones}};
+  const exporting::Array all = exporting::evaluate(graph, given, exporting::Precision::doubled).at("last_hidden_state");
+  const auto width = static_cast<std::ptrdiff_t>(all.dims.at(2));
+  std::vector<double> found;
+  for (std::ptrdiff_t t = 0; t < std::ssize(mask); ++t)
+    if (mask[static_cast<std::size_t>(t)] == 1)
+      found.insert(found.end(), all.reals.begin() + t * width, all.reals.begin() + (t + 1) * width);
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("families: tensorize at full rank and back, and ONNX, keep the answers of decoders") {
@@ -114,4 +130,32 @@ TEST_CASE("families: tensorize at full rank and back, and ONNX, keep the answers
     INFO(family.name);
     check_round_trip(family.config, family.answers);
   }
+}
+
+// transformers counts the positions of RoBERTa over the tokens alone.
+TEST_CASE("families: positions of RoBERTa and MPNet are those of tokens, wherever the padding is") {
+  kernels::ThreadPool pool(1);
+  const tt::UsePool use(pool);
+  const char* error = nullptr;
+  const plan::Machine machine{kernels::cpu_backend("auto", &error), DType::f32, &pool};
+  int compared = 0;
+  for (const families::EncoderFamily& family : families::encoders) {
+    const std::string name = family.name;
+    if (name != "roberta" && name != "mpnet") continue;
+    INFO(name);
+    const TemporaryFolder place;
+    make_folders(place / "model");
+    const models::ModelSpec spec = families::write_folder(place / "model", family.config);
+    export_graphs(machine, place / "model", place / "graph");
+    io::OnnxFile graph(place / "graph/model.onnx");
+    const auto vectors = [&](const std::vector<std::int64_t>& mask) {
+      return vectors_at(graph, mask, models::common(spec).pad);
+    };
+    const std::vector<double> right = vectors({1, 1, 1, 1, 0, 0, 0});
+    CHECK_THAT(vectors({0, 0, 0, 1, 1, 1, 1}), Catch::Matchers::Approx(right).margin(1e-12));
+    // The relative bias of MPNet is between places.
+    if (name == "roberta") CHECK_THAT(vectors({1, 0, 1, 0, 0, 1, 1}), Catch::Matchers::Approx(right).margin(1e-12));
+    ++compared;
+  }
+  CHECK(compared == 2);
 }

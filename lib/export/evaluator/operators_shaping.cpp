@@ -200,6 +200,20 @@ ValueOf<T> range(const Call<T>& call) {
   return out;
 }
 
+// Sums along an axis from its first element to each.
+template <class T>
+ValueOf<T> cum_sum(const Call<T>& call) {
+  ValueOf<T> out = call.in(0);
+  if (out.is_real || call.attribute("exclusive") || call.attribute("reverse"))
+    call.fail("only sums of integers from the first to each are evaluated");
+  const std::size_t axis = call.axis(integers_of(call, 1).at(0), out.dims.size());
+  const std::int64_t stride = strides_of(out.dims)[axis];
+  for (std::int64_t i = 0; i < out.count(); ++i)
+    if (i / stride % out.dims[axis] > 0)
+      out.integers[static_cast<std::size_t>(i)] += out.integers[static_cast<std::size_t>(i - stride)];
+  return out;
+}
+
 // Writes whole slices of the first axis. The indices are [E, 1].
 template <class T>
 ValueOf<T> scatter_nd(const Call<T>& call) {
@@ -269,6 +283,7 @@ Operator<T> find_shaping(const std::string& op) {
       {"Shape", shape<T>},         {"Range", range<T>},
       {"Cast", cast<T>},           {"ConstantOfShape", constant_of_shape<T>},
       {"EyeLike", eye_like<T>},    {"ScatterND", scatter_nd<T>},
+      {"CumSum", cum_sum<T>},
   };
   const auto found = all.find(op);
   return found == all.end() ? nullptr : found->second;
