@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["load", "replace", "save", "TTLinear", "TTMEmbedding"]
+__all__ = ["load", "replace", "save", "TableHead", "TTLinear", "TTMEmbedding"]
 
 BLOCK = 32  # numbers of a block on a grid
 BLOCK_BYTES = {"q8_0": 34, "q4_1": 20, "q4_0": 18, "q3_0": 14, "q2_0": 10}
@@ -185,13 +185,13 @@ class TTMEmbedding(_Weight):
 
 
 class TableHead(nn.Module):
-    """The head of a model that shares its table: y = x E^T + b, some rows at a time."""
+    """A head with a table, of its own or that of the words: y = x E^T + b, some rows at a time."""
 
     ROWS = 4096
 
-    def __init__(self, table, bias):
+    def __init__(self, table, bias, own=False):
         super().__init__()
-        self.table = [table]  # in a list, because the table belongs to another module
+        self.table = nn.ModuleList([table]) if own else [table]  # a plain list: the table belongs to another module
         self.bias = bias
         self.out_features, self.in_features = table.num_embeddings, table.embedding_dim
 
@@ -203,6 +203,9 @@ class TableHead(nn.Module):
             parts.append(functional.linear(x, table.rows(ids).to(x.dtype)))
         y = torch.cat(parts, -1)
         return y if self.bias is None else y + self.bias
+
+    def tensors(self):
+        return self.table[0].tensors()
 
 
 def _transformer_folder(folder):
@@ -269,6 +272,8 @@ def replace(model, folder, dtype=torch.float32):
         old = model.get_submodule(path)
         if entry["kind"] == "tt":
             new = TTLinear(entry, block.get("threshold"), parts, old.bias)
+        elif isinstance(old, nn.Linear):  # the head of a model whose table of words is another one
+            new = TableHead(TTMEmbedding(entry, block.get("threshold"), parts), old.bias, own=True)
         else:
             new = TTMEmbedding(entry, block.get("threshold"), parts, float(getattr(old, "embed_scale", 1.0)))
             tied[id(old.weight)] = new

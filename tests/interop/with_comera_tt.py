@@ -8,12 +8,13 @@ usage: with_comera_tt.py PROGRAM WORK
 import filecmp
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(here, "../../recipes/python"), os.path.join(here, "../models/interop")]
@@ -101,7 +102,28 @@ def check_decoder(name):
     print(f"comera_tt, {name}: losses over {count} tokens differ by {abs(loss - expected['loss']):.1e}", flush=True)
 
 
+def make_untied(name, *options):
+    """A small decoder whose head is not its table of words, and the folder that tensorize makes of it."""
+    dense = f"{WORK}/untied"
+    config = AutoConfig.from_pretrained(f"{WORK}/stories-bits")
+    torch.manual_seed(1)
+    LlamaForCausalLM(LlamaConfig(
+        vocab_size=config.vocab_size, hidden_size=64, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+        intermediate_size=96, max_position_embeddings=256, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2,
+    )).save_pretrained(dense)
+    for file in os.listdir(f"{WORK}/stories-bits"):
+        if "tokenizer" in file:
+            shutil.copy(f"{WORK}/stories-bits/{file}", dense)
+    program("tensorize", dense, "-o", f"{WORK}/{name}", *options)
+    entry = comera_tt._read(f"{WORK}/{name}")[0]["comera"]["tensors"].get("lm_head", {})
+    expect(entry.get("kind") == "ttm", f"{name}: lm_head is no table")
+
+
 if __name__ == "__main__":
     for encoder in ("tt", "healed", "table"):
         check_encoder(encoder)
     check_decoder("stories-bits")
+    make_untied("untied-bits", "--bits", "4")
+    check_decoder("untied-bits")
+    make_untied("untied-ranks", "--rank", "8", "--include", "*")
+    check_decoder("untied-ranks")
