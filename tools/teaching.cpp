@@ -40,9 +40,10 @@ void check_frame(const OptionValues& values, const RunSetup& setup, const models
   const std::string& folder = values.text("teacher");
   const data::ImageFrame student = frame_of_folder(own, values.text("model")), taught = frame_of_folder(other, folder);
   if (student.size != taught.size || student.channels != taught.channels || student.mean != taught.mean ||
-      student.deviation != taught.deviation)
+      student.deviation != taught.deviation || student.resampling != taught.resampling)
     fail_input(
-        "[finetune] --teacher {}: reads other images than the student: {} x {}, {} channels, normalised by its {}",
+        "[finetune] --teacher {}: reads other images than the student: {} x {}, {} channels, resized and normalised by "
+        "its {}",
         folder, taught.size, taught.size, taught.channels, data::image_frame_file);
 }
 

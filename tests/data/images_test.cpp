@@ -189,6 +189,12 @@ TEST_CASE("images: other sizes and channels") {
   // From 2 to 4, of 1: weights 1, then .75 and .25.
   CHECK(resized({2, 1, 1, {0, 100}}, 4, 1).pixels == std::vector<std::uint8_t>{0, 25, 75, 100});
   CHECK(resized({1, 2, 1, {0, 100}}, 1, 4).pixels == std::vector<std::uint8_t>{0, 25, 75, 100});
+  // As Pillow 13 with Resampling.BICUBIC.
+  const auto bicubic = Resampling::bicubic;
+  CHECK(resized(row, 2, 1, bicubic).pixels == std::vector<std::uint8_t>{68, 131});
+  CHECK(resized({2, 1, 1, {0, 100}}, 4, 1, bicubic).pixels == std::vector<std::uint8_t>{0, 21, 79, 109});
+  CHECK(resized({5, 1, 1, {0, 255, 0, 255, 30}}, 3, 1, bicubic).pixels == std::vector<std::uint8_t>{106, 125, 123});
+  CHECK(resized({1, 2, 1, {10, 250}}, 1, 7, bicubic).pixels == std::vector<std::uint8_t>{0, 2, 51, 130, 209, 255, 255});
   const Image flat{7, 5, 3, std::vector<std::uint8_t>(105, 33)};
   CHECK(resized(flat, 4, 9).pixels == std::vector<std::uint8_t>(108, 33));
   CHECK(with_channels({1, 1, 3, {100, 200, 50}}, 1).pixels == std::vector<std::uint8_t>{153});
@@ -326,4 +332,14 @@ TEST_CASE("image frame: preprocessor_config.json") {
   CHECK_THROWS_WITH(read(R"({"do_normalize": false})"), Contains("do_normalize is false"));
   CHECK_THROWS_WITH(read(R"({"size": 5})"), Contains("size is 5, but config.json says 4"));
   CHECK_THROWS_WITH(read(R"({"rescale_factor": 1})"), Contains("rescale_factor"));
+  CHECK(read(R"({"resample": null})").resampling == Resampling::bilinear);
+  CHECK(read(R"({"resample": 3})").resampling == Resampling::bicubic);
+  CHECK_THROWS_WITH(read(R"({"resample": 0})"), Contains("resample is 0; 2 (bilinear) and 3 (bicubic) are supported"));
+  // A run keeps the filter of the model that it began with.
+  ImageFrame kept = image_frame(4, 3, 5);
+  kept.resampling = Resampling::bicubic;
+  save_image_frame(kept, comera::Folder(scratch.path("")));
+  ImageFrame again = image_frame(4, 3, 5);
+  read_image_frame(scratch.path(""), again);
+  CHECK(again.resampling == Resampling::bicubic);
 }

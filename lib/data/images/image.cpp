@@ -17,8 +17,19 @@ struct Window {
   std::vector<double> weights;  // their sum is 1
 };
 
-std::vector<Window> windows_of(std::int64_t from, std::int64_t to) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to), reach = std::max(scale, 1.0);
+double reach_of(Resampling by) { return by == Resampling::bilinear ? 1 : 2; }
+
+// The weight at a distance below the filter's reach.
+double weight_at(Resampling by, double x) {
+  if (by == Resampling::bilinear) return std::max(0.0, 1 - x);
+  constexpr double a = -0.5;
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+std::vector<Window> windows_of(std::int64_t from, std::int64_t to, Resampling by) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to), unit = std::max(scale, 1.0),
+               reach = reach_of(by) * unit;
   std::vector<Window> windows(static_cast<std::size_t>(to));
   for (std::int64_t i = 0; i < to; ++i) {
     Window& window = windows[static_cast<std::size_t>(i)];
@@ -27,8 +38,7 @@ std::vector<Window> windows_of(std::int64_t from, std::int64_t to) {
     const std::int64_t end = std::min(from, static_cast<std::int64_t>(centre + reach + 0.5));
     double sum = 0;
     for (std::int64_t k = window.first; k < end; ++k) {
-      const double distance = std::abs(static_cast<double>(k) + 0.5 - centre) / reach;
-      window.weights.push_back(std::max(0.0, 1 - distance));
+      window.weights.push_back(weight_at(by, std::abs(static_cast<double>(k) + 0.5 - centre) / unit));
       sum += window.weights.back();
     }
     for (double& weight : window.weights) weight /= sum;
@@ -38,8 +48,8 @@ std::vector<Window> windows_of(std::int64_t from, std::int64_t to) {
 
 // Resizes the middle axis of [outer, from, inner].
 std::vector<std::uint8_t> along(const std::vector<std::uint8_t>& source, std::int64_t outer, std::int64_t from,
-                                std::int64_t to, std::int64_t inner) {
-  const std::vector<Window> windows = windows_of(from, to);
+                                std::int64_t to, std::int64_t inner, Resampling by) {
+  const std::vector<Window> windows = windows_of(from, to, by);
   std::vector<std::uint8_t> result(static_cast<std::size_t>(outer * to * inner));
   std::vector<double> sums(static_cast<std::size_t>(inner));
   for (std::int64_t o = 0; o < outer; ++o)
@@ -73,14 +83,14 @@ Image with_channels(Image image, std::int64_t channels) {
   return result;
 }
 
-Image resized(Image image, std::int64_t width, std::int64_t height) {
+Image resized(Image image, std::int64_t width, std::int64_t height, Resampling by) {
   COMERA_CHECK(image.width > 0 && image.height > 0 && width > 0 && height > 0);
   if (image.width != width) {
-    image.pixels = along(image.pixels, image.height, image.width, width, image.channels);
+    image.pixels = along(image.pixels, image.height, image.width, width, image.channels, by);
     image.width = width;
   }
   if (image.height != height) {
-    image.pixels = along(image.pixels, 1, image.height, height, image.width * image.channels);
+    image.pixels = along(image.pixels, 1, image.height, height, image.width * image.channels, by);
     image.height = height;
   }
   return image;

@@ -14,8 +14,13 @@ struct Image {
 // Gray from colours by the weights of ITU-R BT.601 (.299, .587, .114), or three equal colours from gray.
 Image with_channels(Image image, std::int64_t channels);
 
-// The image at another size, its aspect not kept. Along each axis, a pixel is the mean of the source under a triangle
-// whose half width is one pixel of the coarser of the two grids, so that a smaller image has no aliases.
-Image resized(Image image, std::int64_t width, std::int64_t height);
+// Pillow's filters, with its numbers.
+enum class Resampling : std::uint8_t { bilinear = 2, bicubic = 3 };
+
+// The image at another size, its aspect not kept, as Pillow's resize: the width first, as before Pillow 13, which
+// begins with the height of tall images. Along each axis, a pixel is a weighted mean of the source. The weights are a
+// triangle whose half width is one pixel of the coarser of the two grids, so that a smaller image has no aliases, or
+// Keys' cubic (1981, with a = -1/2), whose half width is two such pixels.
+Image resized(Image image, std::int64_t width, std::int64_t height, Resampling by = Resampling::bilinear);
 
 }  // namespace comera::data

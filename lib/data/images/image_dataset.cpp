@@ -210,7 +210,7 @@ Image ImageDataset::image(std::int64_t row) const {
     const std::int64_t bytes = image.width * image.height * image.channels;
     image.pixels.assign(idx.bytes.begin() + found.index * bytes, idx.bytes.begin() + (found.index + 1) * bytes);
   }
-  return with_channels(resized(std::move(image), frame_.size, frame_.size), frame_.channels);
+  return with_channels(resized(std::move(image), frame_.size, frame_.size, frame_.resampling), frame_.channels);
 }
 
 std::string ImageDataset::name_of(std::int64_t row) const {

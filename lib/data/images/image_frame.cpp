@@ -5,6 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/json_file.h"
 
 namespace comera::data {
@@ -12,7 +13,6 @@ namespace {
 
 using io::Json;
 
-constexpr int bilinear = 2;  // Pillow's number
 constexpr double byte_scale = 1.0 / 255;
 
 // Numbers per channel; the default stays where the key is missing.
@@ -47,17 +47,28 @@ void check_size(const Json& config, const std::string& path, std::int64_t size) 
       fail_input("{}: size is {}, but config.json says {}; they must agree", path, found->dump(), size);
 }
 
+Resampling resampling_of(const Json& config, const std::string& path) {
+  const auto found = config.find("resample");
+  if (found == config.end() || found->is_null()) return Resampling::bilinear;
+  for (const Resampling one : {Resampling::bilinear, Resampling::bicubic})
+    if (*found == static_cast<int>(one)) return one;
+  fail_input(
+      "{}: resample is {}; 2 (bilinear) and 3 (bicubic) are supported; images that already have the model's size need "
+      "none, so set it to 2 for them",
+      path, printable(found->dump()));
+}
+
 }  // namespace
 
 ImageFrame image_frame(std::int64_t size, std::int64_t channels, std::int64_t tokens) {
   const std::vector<double> half(static_cast<std::size_t>(channels), 0.5);
-  return {size, channels, tokens, half, half};
+  return {size, channels, tokens, half, half, Resampling::bilinear};
 }
 
 void save_image_frame(const ImageFrame& frame, const Folder& folder) {
   Json config = {{"image_processor_type", "ViTImageProcessor"},
                  {"do_resize", true},
-                 {"resample", bilinear},
+                 {"resample", static_cast<int>(frame.resampling)},
                  {"do_rescale", true},
                  {"rescale_factor", byte_scale},
                  {"do_normalize", true}};
@@ -78,6 +89,7 @@ void read_image_frame(const std::string& folder, ImageFrame& frame) {
   if (const auto found = config.find("rescale_factor");
       found != config.end() && (!found->is_number() || std::abs(found->get<double>() - byte_scale) > 1e-6))
     fail_input("{}: rescale_factor is {}; only 1/255 is supported", path, found->dump());
+  frame.resampling = resampling_of(config, path);
   read_numbers(config, "image_mean", path, -1e6, frame.mean);
   read_numbers(config, "image_std", path, 1e-6, frame.deviation);
 }

@@ -6,6 +6,7 @@
 
 #include "lib/core/files/folder.h"
 #include "lib/data/batch.h"
+#include "lib/data/images/image.h"
 
 namespace comera::data {
 
@@ -14,13 +15,15 @@ struct ImageFrame {
   std::int64_t tokens = 0;              // T, the positions that the model makes of an image
   // x = (number - mean) / deviation per channel, for numbers from 0 to 1.
   std::vector<double> mean, deviation;
+  Resampling resampling = Resampling::bilinear;  // of images of another size
 };
 
 // The mean and deviation that Hugging Face's ViTImageProcessor has, .5 each.
 ImageFrame image_frame(std::int64_t size, std::int64_t channels, std::int64_t tokens);
 
-// preprocessor_config.json of transformers. Reading takes mean and deviation from the folder's file, if it has one;
-// other steps than resizing, dividing by 255 and normalising are input errors, and so is another size.
+// preprocessor_config.json of transformers. Reading takes mean, deviation and the filter of resizing from the folder's
+// file, if it has one; other steps than resizing, dividing by 255 and normalising are input errors, and so are another
+// size and another filter.
 constexpr const char* image_frame_file = "preprocessor_config.json";
 void save_image_frame(const ImageFrame& frame, const Folder& folder);
 void read_image_frame(const std::string& folder, ImageFrame& frame);
