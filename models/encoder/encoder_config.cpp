@@ -207,6 +207,8 @@ EncoderSpec parse_encoder_config(const ConfigReader& reader, const StoredNames& 
   spec.attention_dropout = reader.real(keys.attention_dropout, keys.usual_dropout);
   if (keys.head_dropout) spec.head_dropout = reader.real(keys.head_dropout, keys.usual_head_dropout);
   read_heads(spec, reader, names);
+  if (spec.task == Task::mlm && !reader.flag("tie_word_embeddings", true))
+    fail_input("{}: tie_word_embeddings is false; only true is supported", reader.name());
   if (is_modern(spec)) read_modernbert_config(reader, spec);
   check_and_read_forms(spec, reader);
   return spec;

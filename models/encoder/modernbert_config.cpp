@@ -84,8 +84,8 @@ void require_supported(const ConfigReader& reader, const EncoderSpec& spec) {
   if (spec.task == Task::embed) return;
   reader.require("classifier_activation", "gelu");
   if (data::learns_labels(spec.task)) return;
-  for (const char* key : {"decoder_bias", "tie_word_embeddings"})
-    if (!reader.flag(key, true)) fail_input("{}: {} is false; only true is supported", reader.name(), key);
+  if (!reader.flag("decoder_bias", true))
+    fail_input("{}: decoder_bias is false; only true is supported", reader.name());
 }
 
 kernels::Pooling read_classifier_pooling(const ConfigReader& reader) {

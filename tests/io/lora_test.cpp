@@ -21,7 +21,7 @@ TensorToWrite tensor(const std::string& name, FileShape shape, const Values& val
   return {name, type, std::move(shape), values.data(), true};
 }
 
-const Values weight{1, 2, 3, 4, 5, 6}, table{1, 2, 3, 4, 5, 6};
+const Values weight{1, 2, 3, 4, 5, 6}, numbers{1, 2, 3, 4, 5, 6};
 const Values a{1, 10, 100}, b{1, 2}, wide_a{1, 0, 0, 0, 1, 0}, wide_b{1, 3, 2, 4};
 
 // A model with a linear weight [2, 3] and a table [3, 2], and an adapter.
@@ -30,15 +30,20 @@ class Fixture {
   explicit Fixture(StoredType type = StoredType::F32, const char* config = R"({"model_type": "llama"})") {
     make_folders(folder_ / "model");
     make_folders(folder_ / "adapter");
-    write_safetensors(folder_ / "model/model.safetensors",
-                      {tensor("layer.proj.weight", {2, 3}, weight, type), tensor("embed.weight", {3, 2}, table, type)},
-                      {});
+    write_safetensors(
+        folder_ / "model/model.safetensors",
+        {tensor("layer.proj.weight", {2, 3}, weight, type), tensor("embed.weight", {3, 2}, numbers, type)}, {});
     write_file_atomic(folder_ / "model/config.json", config);
     config_ = Json{{"peft_type", "LORA"}, {"r", 1}, {"lora_alpha", 2}};
     factors({tensor("base_model.model.layer.proj.lora_A.weight", {1, 3}, a),
              tensor("base_model.model.layer.proj.lora_B.weight", {2, 1}, b)});
   }
   Fixture& set(const char* key, const Json& value) { return config_[key] = value, *this; }
+  // The model has a table [3, 2] of this name in place of its weights.
+  Fixture& table(const std::string& name) {
+    write_safetensors(folder_ / "model/model.safetensors", {tensor(name + ".weight", {3, 2}, numbers)}, {});
+    return *this;
+  }
   Fixture& factors(const std::vector<TensorToWrite>& tensors) {
     write_safetensors(folder_ / "adapter/adapter_model.safetensors", tensors, {});
     return *this;
@@ -106,7 +111,7 @@ TEST_CASE("lora: sums are rounded to the type of the weight, and bytes are those
     CHECK(merged[4] == (type == StoredType::F16    ? half_to_float(float_to_half(sum))
                         : type == StoredType::BF16 ? bf16_to_float(float_to_bf16(sum))
                                                    : sum));
-    CHECK(model.read_floats("embed.weight", {3, 2}) == table);
+    CHECK(model.read_floats("embed.weight", {3, 2}) == numbers);
     CHECK(model.file_of(entry).all_paths().size() == 3);
   }
 }
@@ -121,10 +126,37 @@ TEST_CASE("lora: tables and Conv1D are changed by the transpose") {
   gpt2.factors({tensor("base_model.model.layer.proj.lora_A.weight", {1, 2}, b),
                 tensor("base_model.model.layer.proj.lora_B.weight", {3, 1}, a)});
   CHECK(gpt2.merged() == Values{3, 22, 203, 8, 45, 406});
-  Fixture tied(StoredType::F32, R"({"model_type": "llama", "tie_word_embeddings": true})");
-  tied.factors({tensor("base_model.model.embed.lora_embedding_A", {1, 3}, a),
-                tensor("base_model.model.embed.lora_embedding_B", {2, 1}, b)});
-  CHECK_THAT(tied.error(), Contains("lora_embedding_A changes a table that is the head too"));
+}
+
+TEST_CASE("lora: a table of words or its head is refused where both are one tensor, other tables are not") {
+  const auto error = [](const char* config, const std::string& module, const char* kind = "lora_embedding_") {
+    Fixture fixture(StoredType::F32, config);
+    const bool is_table = kind == std::string("lora_embedding_");
+    fixture.table(module);
+    const std::string prefix = "base_model.model." + module + "." + kind;
+    if (is_table) fixture.factors({tensor(prefix + "A", {1, 3}, a), tensor(prefix + "B", {2, 1}, b)});
+    if (!is_table) fixture.factors({tensor(prefix + "A.weight", {1, 2}, b), tensor(prefix + "B.weight", {3, 1}, a)});
+    return fixture.error();
+  };
+  const auto tied_table = Contains("lora_embedding_A changes a table that is the head too");
+  const auto tied_head = Contains("lora_A.weight changes a head that is the table of words too");
+  const char *llama = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "tie_word_embeddings": true})",
+             *untied = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"]})",
+             *gpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "tie_word_embeddings": true})",
+             *masked = R"({"model_type": "bert", "architectures": ["BertForMaskedLM"]})",
+             *body = R"({"model_type": "bert", "architectures": ["BertModel"], "tie_word_embeddings": true})",
+             *other = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 3})";
+  CHECK_THAT(error(llama, "model.embed_tokens"), tied_table);
+  CHECK_THAT(error(llama, "lm_head", "lora_"), tied_head);
+  CHECK(error(untied, "model.embed_tokens") == "accepted");
+  CHECK(error(untied, "lm_head", "lora_") == "accepted");
+  CHECK_THAT(error(gpt2, "transformer.wte"), tied_table);
+  CHECK(error(gpt2, "transformer.wpe") == "accepted");
+  CHECK_THAT(error(masked, "bert.embeddings.word_embeddings"), tied_table);
+  CHECK_THAT(error(masked, "cls.predictions.decoder", "lora_"), tied_head);
+  CHECK(error(masked, "bert.embeddings.position_embeddings") == "accepted");
+  CHECK(error(body, "embeddings.word_embeddings") == "accepted");
+  CHECK_THAT(error(other, "shared"), tied_table);
 }
 
 TEST_CASE("lora: adapters of other models and incomplete ones are refused by name") {

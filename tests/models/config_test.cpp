@@ -70,6 +70,10 @@ TEST_CASE("config: errors for inconsistent or unsupported values name the key") 
       Catch::Contains("hidden_size 8 is not a multiple of num_attention_heads 3"));
   CHECK_THROWS_AS(models::parse_config_json(replaced(text, "\"hidden_size\": 8", "\"hidden_size\": 16"), "c.json"),
                   InputError);
+  const std::string words = config_of(small_encoder(false, Task::mlm, Form::tt));
+  CHECK_THROWS_WITH(models::parse_config_json(
+                        replaced(words, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"), "c.json"),
+                    Catch::Contains("c.json: tie_word_embeddings is false; only true is supported"));
   CHECK_THROWS_AS(models::parse_config_json("[]", "c.json"), InputError);
   CHECK_THROWS_AS(models::parse_config_json("{", "c.json"), InputError);
 }

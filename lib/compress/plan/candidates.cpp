@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/terminal/log.h"
+#include "lib/io/tied_words.h"
 
 namespace comera::compress {
 namespace {
@@ -76,30 +77,6 @@ bool is_conv1d(const Architecture* architecture, const std::string& name) {
   return architecture ? architecture->conv1d : matches({"*h.*.attn.c_attn", "*h.*.c_proj", "*h.*.mlp.c_fc"}, name);
 }
 
-// Pairs of weights that Hugging Face ties. A folder may hold both copies.
-struct Tie {
-  const char *table, *head;
-};
-constexpr Tie words_of_llama = {"*embed_tokens", "*lm_head"};
-constexpr Tie ties[] = {words_of_llama,
-                        {"*wte", "*lm_head"},
-                        {"*embeddings.word_embeddings", "*cls.predictions.decoder"},
-                        {"*embeddings.word_embeddings", "*lm_head.decoder"},
-                        {"*embeddings.word_embeddings", "*vocab_projector"},
-                        {"*embeddings.tok_embeddings", "decoder"}};
-
-bool says_untied(const io::Json& config) {
-  const auto found = config.find("tie_word_embeddings");
-  return found != config.end() && found->is_boolean() && !found->get<bool>();
-}
-
-bool says_tied(const io::Json& config, const Tie& tie) {
-  const auto found = config.find("tie_word_embeddings");
-  const bool said = found != config.end() && found->is_boolean();
-  // Llama's default is false
-  return said ? found->get<bool>() : !std::string_view(tie.table).ends_with("embed_tokens");
-}
-
 void check_tied(const io::ModelFolder& folder, const io::ModelFolder::Entry& a, const io::ModelFolder::Entry& b) {
   const auto bytes_a = folder.file_of(a).bytes(a.tensor), bytes_b = folder.file_of(b).bytes(b.tensor);
   const bool same = a.tensor.type == b.tensor.type && a.tensor.shape == b.tensor.shape &&
@@ -112,9 +89,9 @@ void check_tied(const io::ModelFolder& folder, const io::ModelFolder::Entry& a, 
 
 // Finds the head that shares the table's numbers and adds it to the candidate's `tied`.
 void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
-  if (!candidate.table || says_untied(folder.config())) return;
-  for (const Tie& tie : ties) {
-    if (!glob_match(tie.table, candidate.name) || !says_tied(folder.config(), tie)) continue;
+  if (!candidate.table || !io::says_tied(folder.config(), candidate.name)) return;
+  for (const io::Tie& tie : io::known_ties()) {
+    if (!glob_match(tie.table, candidate.name)) continue;
     candidate.also_decodes = true;
     for (const io::ModelFolder::Entry& entry : folder.entries()) {
       if (!glob_match(tie.head, without_suffix(entry.tensor.name)) || !is_matrix(entry.tensor)) continue;
@@ -126,7 +103,7 @@ void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
 
 // A tied head is written with its table.
 bool is_untied_head(const io::ModelFolder& folder, const Architecture* architecture, const std::string& name) {
-  return architecture && matches(architecture->heads, name) && !says_tied(folder.config(), words_of_llama);
+  return architecture && matches(architecture->heads, name) && !io::says_tied(folder.config(), "embed_tokens");
 }
 
 // `lister`: the command that lists the names of the weights.

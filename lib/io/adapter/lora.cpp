@@ -4,9 +4,11 @@
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/core/glob.h"
 #include "lib/core/terminal/log.h"
 #include "lib/io/json_file.h"
 #include "lib/io/model_folder.h"
+#include "lib/io/tied_words.h"
 
 namespace comera::io {
 namespace {
@@ -44,10 +46,23 @@ bool is_gpt2(const ModelFolder& model) {
   return type != model.config().end() && *type == "gpt2";
 }
 
-// PEFT changes the look-up alone, and a folder of a tied model has one tensor for both uses.
-bool is_tied(const ModelFolder& model) {
-  const auto said = model.config().find("tie_word_embeddings");
-  return said != model.config().end() && said->is_boolean() ? said->get<bool>() : is_gpt2(model);
+// Word tables of other families have a row per word. `module` is one of tables.
+bool is_word_table(const ModelFolder& model, const std::string& module) {
+  const auto named = [&](const Tie& tie) { return glob_match(tie.table, module); };
+  if (std::any_of(known_ties().begin(), known_ties().end(), named)) return true;
+  const ModelFolder::Entry* entry = model.find(module + ".weight");
+  const auto words = model.config().find("vocab_size");
+  return entry && !entry->tensor.shape.empty() && words != model.config().end() && words->is_number_integer() &&
+         *words == entry->tensor.shape[0];
+}
+
+// PEFT changes one use of a tied table, the look-up or the head, and a folder of a tied model has one tensor for both.
+bool changes_one_use(const ModelFolder& model, const std::string& module, bool table) {
+  if (table)
+    return is_word_table(model, module) && has_decoder_of_words(model.config()) && says_tied(model.config(), module);
+  return std::any_of(known_ties().begin(), known_ties().end(), [&](const Tie& tie) {
+    return glob_match(tie.head, module) && says_tied(model.config(), tie.table);
+  });
 }
 
 }  // namespace
@@ -75,9 +90,10 @@ void LoraAdapter::pair_up(const ModelFolder& model) {
     part.scale = config_.scale_of(module);
     // PEFT does the same whatever fan_in_fan_out says: the class of the module decides.
     part.turned = kind.table || (is_gpt2(model) && !module.ends_with("lm_head"));
-    if (kind.table && is_tied(model))
-      fail_input("{}: tensor {} changes a table that is the head too; merge the adapter with PEFT instead",
-                 weights_.path(), printable(tensor.name));
+    if (changes_one_use(model, module, kind.table))
+      fail_input("{}: tensor {} changes {}; merge the adapter with PEFT instead", weights_.path(),
+                 printable(tensor.name),
+                 kind.table ? "a table that is the head too" : "a head that is the table of words too");
   }
 }
 
