@@ -23,6 +23,8 @@ std::vector<WeightSite> weight_sites(const ModelSpec& spec);
 void check(const ModelSpec& spec);
 // The same model for another task or with other labels. InputError if the architecture does not support the task.
 ModelSpec with_head(const ModelSpec& spec, Task task, const std::vector<std::string>& labels);
+// Sets every dropout of the model: of embeddings, branches, attention and head.
+void set_dropout(ModelSpec& spec, double probability);
 // Gives every chain rank diagonals that can lose ranks: folded chains get diagonals, and the gauge is removed.
 void unfold(Spec& spec);
 // The name prefix of the body's weights; true for parameters of the head of the spec's task.

@@ -246,7 +246,7 @@ bool norms_inputs(const ModelSpec& spec) {
 std::unique_ptr<layers::Model> make_lone_block(const ModelSpec& spec, std::int64_t number, DType dtype) {
   COMERA_CHECK(number >= 0 && number < common(spec).layers);
   ModelSpec still = spec;
-  common(still).dropout = common(still).attention_dropout = 0;
+  set_dropout(still, 0);
   return std::make_unique<LoneBlock>(still, number, dtype);
 }
 

@@ -103,13 +103,14 @@ void take_sizes(const OptionValues& values, VitSpec& spec) {
   take(values, "channels", spec.channels);
 }
 
-void take_common(const OptionValues& values, Spec& spec) {
+void take_common(const OptionValues& values, ModelSpec& model) {
+  Spec& spec = common(model);
   take(values, "layers", spec.layers);
   take(values, "hidden", spec.hidden);
   take(values, "heads", spec.heads);
   take(values, "intermediate", spec.intermediate);
   take(values, "positions", spec.positions);
-  if (values.has("dropout")) spec.dropout = spec.attention_dropout = values.real("dropout");
+  if (values.has("dropout")) set_dropout(model, values.real("dropout"));
   if (values.has("attention-dropout")) spec.attention_dropout = values.real("attention-dropout");
   if (values.has("norm-epsilon")) spec.epsilon = values.real("norm-epsilon");
 }
@@ -296,7 +297,7 @@ std::vector<Option> model_options() {
 ModelSpec sized_spec(const OptionValues& values) {
   ModelSpec spec = find_preset(values.text("model")).spec;
   refuse_other_sizes(values, spec);
-  take_common(values, common(spec));
+  take_common(values, spec);
   std::visit([&](auto& one) { take_sizes(values, one); }, spec);
   return spec;
 }

@@ -11,6 +11,15 @@ Spec& common(ModelSpec& spec) {
   return std::visit([](auto& one) -> Spec& { return one; }, spec);
 }
 
+void set_dropout(ModelSpec& spec, double probability) {
+  common(spec).dropout = common(spec).attention_dropout = probability;
+  // A head without a dropout of its own has that of the branches. ViT's head has none at all.
+  if (auto* encoder = std::get_if<EncoderSpec>(&spec); encoder && encoder->head_dropout)
+    encoder->head_dropout = probability;
+  if (auto* decoder = std::get_if<DecoderSpec>(&spec); decoder && decoder->family == DecoderFamily::gpt2)
+    decoder->embedding_dropout = probability;
+}
+
 std::vector<WeightSite> weight_sites(const ModelSpec& spec) {
   return std::visit([](const auto& one) { return weight_sites(one); }, spec);
 }

@@ -36,9 +36,10 @@ struct Keys {
   const char *hidden = "hidden_size", *layers = "num_hidden_layers", *heads = "num_attention_heads",
              *intermediate = "intermediate_size", *dropout = "hidden_dropout_prob",
              *attention_dropout = "attention_probs_dropout_prob", *activation = "hidden_act";
-  const char *types = "type_vocab_size", *epsilon = "layer_norm_eps", *head_dropout = nullptr,
+  const char *types = "type_vocab_size", *epsilon = "layer_norm_eps", *head_dropout = "classifier_dropout",
              *position_kind = "position_embedding_type";
-  double usual_epsilon = 1e-12, usual_dropout = 0.1, usual_head_dropout = 0.2;
+  double usual_epsilon = 1e-12, usual_dropout = 0.1;
+  std::optional<double> usual_head_dropout = {};  // none: that of the branches
 };
 constexpr Keys distilbert_keys{.hidden = "dim",
                                .layers = "n_layers",
@@ -50,8 +51,9 @@ constexpr Keys distilbert_keys{.hidden = "dim",
                                .types = nullptr,
                                .epsilon = nullptr,
                                .head_dropout = "seq_classif_dropout",
-                               .position_kind = nullptr};
-constexpr Keys mpnet_keys{.types = nullptr, .position_kind = nullptr};
+                               .position_kind = nullptr,
+                               .usual_head_dropout = 0.2};
+constexpr Keys mpnet_keys{.types = nullptr, .head_dropout = nullptr, .position_kind = nullptr};
 constexpr Keys modernbert_keys{.dropout = "embedding_dropout",
                                .attention_dropout = "attention_dropout",
                                .activation = "hidden_activation",
@@ -205,7 +207,8 @@ EncoderSpec parse_encoder_config(const ConfigReader& reader, const StoredNames& 
   spec.epsilon = keys.epsilon ? reader.real(keys.epsilon, keys.usual_epsilon) : keys.usual_epsilon;
   spec.dropout = reader.real(keys.dropout, keys.usual_dropout);
   spec.attention_dropout = reader.real(keys.attention_dropout, keys.usual_dropout);
-  if (keys.head_dropout) spec.head_dropout = reader.real(keys.head_dropout, keys.usual_head_dropout);
+  spec.head_dropout = keys.usual_head_dropout;
+  if (keys.head_dropout && reader.has(keys.head_dropout)) spec.head_dropout = reader.real(keys.head_dropout);
   read_heads(spec, reader, names);
   if (spec.task == Task::mlm && !reader.flag("tie_word_embeddings", true))
     fail_input("{}: tie_word_embeddings is false; only true is supported", reader.name());

@@ -236,6 +236,8 @@ void check(const EncoderSpec& spec) {
     fail_input("[model] norms before the branches have the names of RoBERTa-PreLayerNorm, not of another family");
   if (is_modern(spec)) check_modern(spec);
   check_heads(spec);
+  if (const double p = spec.head_dropout.value_or(0); !(p >= 0 && p < 1))
+    fail_input("[model] dropout {} of the head must be at least 0 and less than 1", p);
   if (spec.types < 0 || spec.types > 1024)
     fail_input("[model] type_vocab_size is {}; it must lie between 0 and 1024", spec.types);
   if (spec.task == Task::regression && spec.labels.size() != 1)

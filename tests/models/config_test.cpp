@@ -164,6 +164,31 @@ TEST_CASE("config: one output is a regression, as in transformers") {
   CHECK(read(config_of(spec)).task == Task::regression);
 }
 
+TEST_CASE("config: a head's dropout is its own or that of the branches, and --dropout sets all of them") {
+  const std::string text = config_of(small_encoder(false, Task::classify, Form::dense));
+  const auto read = [&](const char* key) {
+    return models::parse_config_json(replaced(text, "{", std::string("{") + key), "c.json");
+  };
+  const auto head = [](const models::ModelSpec& spec) { return std::get<EncoderSpec>(spec).head_dropout; };
+  models::ModelSpec own = read("\"classifier_dropout\": 0.4,"), shared = read("\"classifier_dropout\": null,");
+  CHECK(head(own) == 0.4);
+  CHECK_FALSE(head(shared));
+  CHECK(config_of(own).find("\"classifier_dropout\": 0.4") != std::string::npos);
+  CHECK(config_of(shared).find("\"classifier_dropout\": null") != std::string::npos);
+  CHECK(config_of(read("")).find("classifier_dropout") == std::string::npos);
+  models::set_dropout(own, 0.3);
+  models::set_dropout(shared, 0.3);
+  CHECK((head(own) == 0.3 && !head(shared)));
+  CHECK((models::common(own).dropout == 0.3 && models::common(own).attention_dropout == 0.3));
+  models::ModelSpec modern = small_modernbert(Task::classify, Form::dense), gpt2 = small_gpt2(Form::dense, true),
+                    llama = small_decoder(Form::dense, true);
+  for (models::ModelSpec* spec : {&modern, &gpt2, &llama}) models::set_dropout(*spec, 0);
+  CHECK(head(modern) == 0);
+  CHECK(std::get<models::DecoderSpec>(gpt2).embedding_dropout == 0);
+  models::set_dropout(llama, 0.3);
+  CHECK(std::get<models::DecoderSpec>(llama).embedding_dropout == 0);  // Llama's words have none
+}
+
 TEST_CASE("every real number of a config has bounds, and whole numbers stay exact") {
   const std::string text = config_of(small_encoder(false, Task::classify, Form::tt));
   const auto with = [&](const std::string& key, const std::string& value) {
@@ -178,6 +203,10 @@ TEST_CASE("every real number of a config has bounds, and whole numbers stay exac
   for (const char* key : {"hidden_dropout_prob", "attention_probs_dropout_prob"})
     for (const char* bad : {"-0.1", "1", "1e308"})
       CHECK_THROWS_AS(models::parse_config_json(with(key, bad), "c.json"), InputError);
+  for (const char* bad : {"-0.1", "1", "1e308"})
+    CHECK_THROWS_WITH(
+        models::parse_config_json(replaced(text, "{", fmt::format("{{\"classifier_dropout\": {},", bad)), "c.json"),
+        Catch::Contains("c.json: [model] dropout") && Catch::Contains("of the head"));
   for (const char* bad : {"9223372036854775807", "-9223372036854775808", "18446744073709551615", "1152921504606846976"})
     for (const char* key : {"pad_token_id", "max_position_embeddings", "hidden_size"}) {
       INFO(key << " " << bad);

@@ -149,7 +149,7 @@ models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::st
         "[finetune] {}: {} of its weights are numbers on grids, which are not trained; make a dense model with `comera "
         "export {} -o DENSE --to safetensors` and finetune that",
         values.text("model"), common.on_grids.size(), values.text("model"));
-  if (values.has("dropout")) common.dropout = common.attention_dropout = values.real("dropout");
+  if (values.has("dropout")) models::set_dropout(spec, values.real("dropout"));
   if (values.has("attention-dropout")) common.attention_dropout = values.real("attention-dropout");
   if (values.flag("adapt-ranks")) models::unfold(common);
   models::check(spec);
