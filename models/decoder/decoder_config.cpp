@@ -36,8 +36,8 @@ const Family& family_of(DecoderFamily wanted) {
                        [&](const Family& family) { return family.family == wanted; });
 }
 
-// The layers of Qwen's files have their own types, and Mistral's all have the window.
-bool has_layer_types(DecoderFamily family) { return family == DecoderFamily::qwen2 || family == DecoderFamily::qwen3; }
+// Qwen's files switch their window on, and give layers their types by a number if not by a list.
+bool is_qwen(DecoderFamily family) { return family == DecoderFamily::qwen2 || family == DecoderFamily::qwen3; }
 
 std::vector<std::int64_t> read_ends(const ConfigReader& reader) {
   if (!reader.has("eos_token_id")) return {};
@@ -77,15 +77,18 @@ std::vector<bool> read_layer_types(const ConfigReader& reader, std::int64_t laye
 // A window that covers all positions has no effect. `spec` has layers and positions.
 void read_window(const ConfigReader& reader, const Family& family, DecoderSpec& spec) {
   if (family.window == 0) return;
-  if (has_layer_types(family.family) && !reader.flag("use_sliding_window", false)) return;
+  if (is_qwen(family.family) && !reader.flag("use_sliding_window", false)) return;
   const bool null = reader.config().contains("sliding_window") && !reader.has("sliding_window");
   if (null) return;
   const std::int64_t window = reader.integer("sliding_window", family.window);
   if (window < 1) fail_input("{}: sliding_window is {}; it must be at least 1, or null", reader.name(), window);
   if (window >= spec.positions) return;
   check_size("num_hidden_layers", spec.layers, 1 << 12);
+  // transformers takes a Mistral file with layer_types for one of Ministral; all other layers of Mistral's have the
+  // window.
+  const bool typed = is_qwen(family.family) || reader.has("layer_types");
   const auto all = static_cast<std::size_t>(spec.layers);
-  spec.windowed = has_layer_types(family.family) ? read_layer_types(reader, spec.layers) : std::vector<bool>(all, true);
+  spec.windowed = typed ? read_layer_types(reader, spec.layers) : std::vector<bool>(all, true);
   spec.window = window;
   if (std::find(spec.windowed.begin(), spec.windowed.end(), true) == spec.windowed.end())
     spec.window = 0, spec.windowed.clear();
@@ -96,8 +99,9 @@ void write_window(const DecoderSpec& spec, Json& config) {
     config.erase(key);
   if (spec.window == 0) return;
   config["sliding_window"] = spec.window;
-  if (!has_layer_types(spec.family)) return;
-  config["use_sliding_window"] = true;
+  const bool everywhere = std::find(spec.windowed.begin(), spec.windowed.end(), false) == spec.windowed.end();
+  if (!is_qwen(spec.family) && everywhere) return;
+  if (is_qwen(spec.family)) config["use_sliding_window"] = true;
   for (const bool windowed : spec.windowed) config["layer_types"].push_back(windowed ? sliding : full);
 }
 

@@ -19,7 +19,8 @@ std::string text_of(const Json& json, const char* key) {
 
 class Reader {
  public:
-  Reader(const Json& rope, const std::string& name, const char* key) : reader_(rope, name), key_(key) {}
+  Reader(const ConfigReader& whole, const char* key)
+      : whole_(whole), reader_(whole.config()[key], whole.name()), key_(key) {}
 
   RopeScaling scaling(const std::string& type, std::int64_t positions) const {
     RopeScaling scaling;
@@ -30,14 +31,14 @@ class Reader {
       scaling.kind = RopeKind::llama3;
       scaling.low = number("low_freq_factor", {}, 1e-3, 1e6);
       scaling.high = number("high_freq_factor", {}, 1e-3, 1e6);
-      scaling.context = number("original_max_position_embeddings", {}, 1, 1e12);
+      scaling.context = context({});
     } else if (type == "yarn") {
       scaling.kind = RopeKind::yarn;
       for (const char* unknown : {"mscale", "mscale_all_dim"})
         if (reader_.has(unknown)) fail_input("{}: {}.{} is not supported", reader_.name(), key_, unknown);
       scaling.low = number("beta_slow", 1, 1e-3, 1e6);
       scaling.high = number("beta_fast", 32, 1e-3, 1e6);
-      scaling.context = number("original_max_position_embeddings", static_cast<double>(positions), 1, 1e12);
+      scaling.context = context(static_cast<double>(positions));
       scaling.amplitude = number("attention_factor", yarn_amplitude(scaling.factor), 1e-3, 1e3);
       scaling.whole = reader_.flag("truncate", true);
     } else {
@@ -57,8 +58,19 @@ class Reader {
       fail_input("{}: {}.{} is {}; it must lie between {} and {}", reader_.name(), key_, key, value, least, most);
     return value;
   }
+  // As in transformers, the key beside the object counts before the one in it.
+  double context(std::optional<double> otherwise) const {
+    constexpr const char* key = "original_max_position_embeddings";
+    constexpr double least = 1, most = 1e12;
+    if (!whole_.has(key)) return number(key, otherwise, least, most);
+    const double value = whole_.real(key);
+    if (!(value >= least && value <= most))
+      fail_input("{}: {} is {}; it must lie between {} and {}", whole_.name(), key, value, least, most);
+    return value;
+  }
 
-  ConfigReader reader_;
+  const ConfigReader& whole_;
+  ConfigReader reader_;  // of the object
   const char* key_;
 };
 
@@ -79,7 +91,7 @@ Rope read_rope(const ConfigReader& reader, std::int64_t positions) {
     const std::string type = text_of(json, "rope_type").empty() ? text_of(json, "type") : text_of(json, "rope_type");
     if (json.contains("rope_theta")) rope.theta = ConfigReader(json, reader.name()).real("rope_theta");
     if (type == "default" || (type.empty() && json.contains("rope_theta"))) continue;
-    rope.scaling = Reader(json, reader.name(), key).scaling(type, positions);
+    rope.scaling = Reader(reader, key).scaling(type, positions);
   }
   return rope;
 }

@@ -299,6 +299,9 @@ def load(folder, model_class=None, dtype=torch.float32):
     config = transformers.AutoConfig.from_pretrained(_transformer_folder(folder))
     if model_class is None:
         names = config.architectures or ["AutoModel"]
+        # Mistral files with layer_types, which transformers reads as Ministral's, have Mistral's class.
+        if config.model_type == "ministral":
+            names = [names[0].replace("Mistral", "Ministral")]
         model_class = getattr(transformers, names[0], transformers.AutoModel)
     make = model_class.from_config if hasattr(model_class, "from_config") else model_class
     return replace(make(config).to(dtype), folder, dtype).eval()

@@ -330,6 +330,19 @@ TEST_CASE("config: reading a decoder's config.json back builds the same model, a
       parsed("\"mlp_bias\": false", "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500.0}").theta ==
       500);
   CHECK(parsed("\"mlp_bias\": false", "\"rope_scaling\": null").theta == 100);
+  // The first context of YaRN and Llama 3 stands in the object, beside it, or is the model's.
+  const auto context = [&](const std::string& keys) { return parsed("\"mlp_bias\": false", keys).scaling.context; };
+  const std::string yarn = R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0)",
+                    beside = R"("original_max_position_embeddings": 4, )",
+                    inside = R"(, "original_max_position_embeddings": 6)";
+  CHECK(context(yarn + "}") == 8);
+  CHECK(context(yarn + inside + "}") == 6);
+  CHECK(context(beside + yarn + "}") == 4);
+  CHECK(context(beside + yarn + inside + "}") == 4);
+  CHECK(context(beside + R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, )" +
+                R"("high_freq_factor": 4.0})") == 4);
+  refused("\"mlp_bias\": false", R"("original_max_position_embeddings": 0, )" + yarn + "}",
+          "c.json: original_max_position_embeddings is 0; it must lie between 1 and");
   CHECK(parsed("\"eos_token_id\": 2", "\"eos_token_id\": [2, 7]").end == std::vector<std::int64_t>{2, 7});
 }
 
@@ -383,6 +396,14 @@ TEST_CASE("config: a Mistral config without an effective window equals a Llama c
   const models::DecoderSpec near = mistral("\"mlp_bias\": false", "\"sliding_window\": 2");
   CHECK((near.window == 2 && near.windowed == std::vector<bool>{true, true}));
   CHECK(near.family == models::DecoderFamily::mistral);
+  CHECK(config_of(near).find("layer_types") == std::string::npos);
+  const models::DecoderSpec some =
+      mistral("\"mlp_bias\": false", R"("sliding_window": 2, "layer_types": ["full_attention", "sliding_attention"])");
+  CHECK((some.window == 2 && some.windowed == std::vector<bool>{false, true}));
+  const auto again = std::get<models::DecoderSpec>(models::parse_config_json(config_of(some), "c.json"));
+  CHECK((again.family == some.family && again.windowed == some.windowed));
+  CHECK(mistral("\"mlp_bias\": false", R"("sliding_window": 2, "layer_types": ["full_attention", "full_attention"])")
+            .window == 0);
   CHECK_THROWS_WITH(mistral("\"mlp_bias\": false", "\"sliding_window\": 0"),
                     Catch::Contains("sliding_window is 0; it must be at least 1"));
   CHECK_THROWS_WITH(mistral("MistralForCausalLM", "MistralForTokenClassification"),
