@@ -89,6 +89,7 @@ void ModelFolder::open_file() {
   } else {
     add_file(std::make_unique<SafetensorsFile>(path_));
     path_ = parent_path(path_);
+    alone_ = true;
   }
 }
 

@@ -30,6 +30,7 @@ class ModelFolder {
   std::string place_in(const std::string& root) const { return place_.empty() ? root : join_path(root, place_); }
   const std::string& adapter() const { return adapter_; }
   bool is_gguf() const { return gguf_; }
+  bool is_weights_alone() const { return alone_; }  // a .safetensors file was given, not the folder around it
   bool has_config() const;
   const Json& config() const;  // an empty object if there is no config.json
   // For messages; the path of a GGUF file is its own.
@@ -60,7 +61,7 @@ class ModelFolder {
   void merge(const std::string& adapter);
 
   std::string path_, place_, adapter_;
-  bool gguf_ = false;
+  bool gguf_ = false, alone_ = false;
   std::unique_ptr<Json> config_;
   std::vector<std::unique_ptr<const WeightFile>> files_;
   std::vector<Entry> entries_;

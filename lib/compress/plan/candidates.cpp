@@ -120,6 +120,17 @@ void check_patterns(const io::ModelFolder& folder, const std::vector<std::string
   }
 }
 
+[[noreturn]] void fail_unknown(const io::ModelFolder& folder) {
+  constexpr const char* remedy = "name the weights with --include, for example --include '*proj*'";
+  if (!folder.is_weights_alone())
+    fail_input("[tensorize] {}: this architecture is not known; {}", folder.path(), remedy);
+  const std::string& file = folder.files().front()->path();
+  if (path_exists(folder.config_path()))
+    fail_input("[tensorize] {}: a file of weights alone does not say its architecture; give the folder {}, or {}", file,
+               folder.path(), remedy);
+  fail_input("[tensorize] {}: a file of weights without a config.json does not say its architecture; {}", file, remedy);
+}
+
 }  // namespace
 
 bool matches(const std::vector<std::string>& patterns, const std::string& name) {
@@ -130,11 +141,7 @@ bool matches(const std::vector<std::string>& patterns, const std::string& name) 
 
 std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choice& choice) {
   const Architecture* architecture = architecture_of(folder);
-  if (!architecture && choice.include.empty())
-    fail_input(
-        "[tensorize] {}: this architecture is not known; name the weights with --include, for example --include "
-        "'*proj*'",
-        folder.path());
+  if (!architecture && choice.include.empty()) fail_unknown(folder);
   // If another room found the tables, the folder is temporary, and users cannot open it.
   const char* lister = choice.tables ? "--dry-run without it" : "`comera inspect`";
   check_patterns(folder, choice.include, "--include", lister);

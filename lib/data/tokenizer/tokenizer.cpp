@@ -113,6 +113,12 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, Letter
         "folder with one{}",
         path.string(), hub_hint(path.string()));
   if (path.extension() == ".json") return load_pipeline(path);
+  if (path.extension() == ".safetensors")
+    fail_input(
+        "[tokenizer] {}: a file of weights alone has no tokenizer; give the folder that it lies in, or name a "
+        "tokenizer "
+        "with --tokenizer",
+        path.string());
   const std::string bytes =
       read_file(path.string(), path.extension() == ".model" ? largest_sentencepiece : largest_vocabulary);
   if (path.extension() == ".model") return parse_sentencepiece(bytes, path.string());

@@ -32,7 +32,8 @@ Cell rounded(const std::optional<double>& value) { return value ? Cell(std::roun
 Cell text_or_nothing(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
 
 std::string hint(const compress::Result& result) {
-  if (result.format.folder && !result.calibration)  // calibration runs a model folder
+  if (result.cost && !result.cost->left_out.empty()) return "";  // text reaches no model that does not run
+  if (result.format.folder && !result.calibration)               // calibration runs a model folder
     return "text given with --calibrate keeps more of the model at this size";
   if (result.refinement_seconds)
     return fmt::format("--refine keeps more of the model at this size, in about {:.0f} minutes more",

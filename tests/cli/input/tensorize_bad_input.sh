@@ -104,6 +104,14 @@ spoil bert encoder.layer.0.output.dense.bias "header[name]['dtype'] = 'I32'"
 refused 'encoder.layer.0.output.dense.bias holds I32' bad -o out --ratio 2
 run "$COMERA" tensorize bad/model.safetensors -o by-name --rank 3 --include '*output.dense'
 expect_exit 0
+refused 'bad/model.safetensors: a file of weights alone does not say its architecture; give the folder bad, or name' \
+  bad/model.safetensors -o out --ratio 2
+mkdir alone && cp bert/model.safetensors alone/
+run "$COMERA" tensorize bert/model.safetensors -o by-file --rank 3 --include '*output.dense'
+expect_exit 0
+expect_out '^cost: not measured: .*bert/model.safetensors: a file of weights alone has no tokenizer; give the folder [^;]*$'
+refused 'alone/model.safetensors: a file of weights without a config.json .*--include' alone/model.safetensors -o out \
+  --ratio 2
 for change in hidden_size=-32 'hidden_size="32"' num_attention_heads=7 num_hidden_layers=5 vocab_size=1000 \
   'hidden_act="swish"'; do
   spoil bert encoder.layer.0.output.dense.weight ""

@@ -31,6 +31,9 @@ run "$COMERA" tokenizer encode
 expect_refused '--tokenizer is missing'
 run "$COMERA" tokenizer encode --tokenizer missing.txt
 expect_refused 'missing.txt'
+echo >some.safetensors
+run "$COMERA" tokenizer encode --tokenizer some.safetensors
+expect_refused 'some.safetensors: a file of weights alone has no tokenizer; give the folder'
 run_with $'5 six\n' "$COMERA" tokenizer decode --tokenizer vocab.txt
 expect_refused "stdin:1: 'six' is not an id"
 run_with $'5\n99\n' "$COMERA" tokenizer decode --tokenizer vocab.txt
