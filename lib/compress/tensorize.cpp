@@ -233,7 +233,10 @@ Result Tensorizer::store(std::size_t size, const std::vector<std::string>& vecto
   const auto gains = [](const io::ChainSpec& chain) { return !chain.table() && gains_by_refinement(chain); };
   if (std::ranges::any_of(chains_at(jobs_, size), gains)) result.refinement_seconds = seconds_left_out_;
   result.layers = outcomes_at(jobs_, size);
-  result.file_bytes = io::ModelFolder(place).bytes();
+  const io::ModelFolder made(place);
+  result.file_bytes = made.bytes();
+  for (const io::TensorForm& weight : io::describe(made))
+    result.parameters += weight.parameters, result.parameters_dense += weight.parameters_dense;
   result.file_bytes_dense = folder_.bytes();
   if (settings_.goal.counted) result.counted_bytes = settings_.goal.counted->bytes(jobs_, size);
   return result;

@@ -35,7 +35,8 @@ struct Result {
   // Of a refinement that would pay, but was left out because it takes so long; estimated.
   std::optional<double> refinement_seconds;
   std::uint64_t file_bytes = 0, file_bytes_dense = 0;
-  std::optional<std::uint64_t> counted_bytes;  // of the file of Goal::counted
+  std::int64_t parameters = 0, parameters_dense = 0;  // of all weights of the folder, as `inspect` counts them
+  std::optional<std::uint64_t> counted_bytes;         // of the file of Goal::counted
   double seconds = 0;
   io::CopiedFiles files;
   std::optional<MomentsInfo> calibration;

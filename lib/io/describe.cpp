@@ -160,11 +160,12 @@ std::vector<TensorForm> describe(const GgufFile& file) {
     TensorForm form;
     form.name = tensor.name;
     form.kind = dense_kind(tensor.name, tensor.shape);
-    form.form = is_quantised(tensor.type) ? name_of(tensor.type) : "dense";
+    form.on_grid = is_quantised(tensor.type);
+    form.form = form.on_grid ? name_of(tensor.type) : "dense";
     form.shape = tensor.shape;
     form.parameters = form.parameters_dense = tensor.elements();
     form.bytes = tensor.end - tensor.begin;
-    form.bytes_dense = is_quantised(tensor.type) ? static_cast<std::uint64_t>(form.parameters) * 4 : form.bytes;
+    form.bytes_dense = form.on_grid ? static_cast<std::uint64_t>(form.parameters) * 4 : form.bytes;
     forms.push_back(std::move(form));
   }
   std::sort(forms.begin(), forms.end(),

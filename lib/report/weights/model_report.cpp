@@ -18,6 +18,19 @@ double ratio_of(const io::TensorForm& layer) {
   return layer.parameters ? static_cast<double>(layer.parameters_dense) / static_cast<double>(layer.parameters) : NAN;
 }
 
+// A / B of parameters; where one of them has numbers on grids, of bytes, as the ratio of a model.
+Cell quotient(const io::TensorForm& a, const io::TensorForm& b) {
+  const bool bytes = a.on_grid || b.on_grid;
+  const auto size = [&](const io::TensorForm& one) {
+    return bytes ? static_cast<double>(one.bytes) : static_cast<double>(one.parameters);
+  };
+  return size(b) > 0 ? Cell(size(a) / size(b)) : Cell();
+}
+Cell quotient(const Totals& a, const Totals& b) {
+  return quotient(io::TensorForm{.on_grid = a.on_grids > 0, .parameters = a.parameters, .bytes = a.bytes},
+                  io::TensorForm{.on_grid = b.on_grids > 0, .parameters = b.parameters, .bytes = b.bytes});
+}
+
 Totals totals_of(const std::vector<io::TensorForm>& layers) {
   Totals totals;
   for (const io::TensorForm& layer : layers) totals.add(layer);
@@ -250,18 +263,14 @@ Table compare_table(const ModelReport& a, const ModelReport& b) {
                    {"bytes_b", "bytes B", Unit::bytes},
                    {"ratio", "A / B", Unit::ratio}};
   table.dispensable = {"bytes_a", "bytes_b", "ranks_a", "ranks_b", "form_a", "form_b"};
-  const auto quotient = [](std::int64_t x, std::int64_t y) {
-    return y ? Cell(static_cast<double>(x) / static_cast<double>(y)) : Cell();
-  };
   const Cell none;
   for (const auto& [x, y] : pairs_of(a, b))
     table.rows.push_back({x ? x->name : y->name, x ? Cell(x->form) : none, y ? Cell(y->form) : none,
                           x ? list_or_nothing(x->layout.ranks) : none, y ? list_or_nothing(y->layout.ranks) : none,
                           x ? Cell(x->parameters) : none, y ? Cell(y->parameters) : none, x ? whole(x->bytes) : none,
-                          y ? whole(y->bytes) : none, x && y ? quotient(x->parameters, y->parameters) : none});
+                          y ? whole(y->bytes) : none, x && y ? quotient(*x, *y) : none});
   table.totals.push_back({std::string("model"), none, none, none, none, a.totals.parameters, b.totals.parameters,
-                          whole(a.totals.bytes), whole(b.totals.bytes),
-                          quotient(a.totals.parameters, b.totals.parameters)});
+                          whole(a.totals.bytes), whole(b.totals.bytes), quotient(a.totals, b.totals)});
   return table;
 }
 
@@ -285,9 +294,7 @@ std::string compare_html(const ModelReport& a, const ModelReport& b) {
   const auto number = [](std::int64_t value) { return show(static_cast<double>(value), Unit::count); };
   page.facts({{"parameters of A: " + a.path, number(a.totals.parameters)},
               {"parameters of B: " + b.path, number(b.totals.parameters)},
-              {"A / B", show(static_cast<double>(a.totals.parameters) /
-                                 static_cast<double>(std::max<std::int64_t>(1, b.totals.parameters)),
-                             Unit::ratio)}});
+              {"A / B", show(quotient(a.totals, b.totals), Unit::ratio)}});
   if (a.history && b.history)
     if (const auto curves = compared_curves(*a.history, a.path, *b.history, b.path); !curves.empty())
       page.heading("Training").charts(curves);

@@ -53,14 +53,11 @@ Json layer_json(const LayerOutcome& layer, const compress::OutputFormat& format)
 }
 
 Json totals_json(const Result& result) {
-  std::int64_t parameters = 0, parameters_dense = 0;
-  for (const LayerOutcome& layer : result.layers)
-    parameters += layer.parameters, parameters_dense += layer.parameters_dense;
   Json json{{"file_bytes", result.file_bytes},
             {"file_bytes_dense", result.file_bytes_dense},
-            {"ratio", result.ratio()},
-            {"parameters", parameters},
-            {"parameters_dense", parameters_dense},
+            {"file_ratio", result.ratio()},
+            {"parameters", result.parameters},
+            {"parameters_dense", result.parameters_dense},
             {"mean_error", mean_error(result)},
             {"worst_error", result.worst_error()},
             {"seconds", result.seconds}};

@@ -21,6 +21,22 @@ expect_out 'q4_0'
 run "$COMERA" inspect four --json
 expect_json "all(abs(l['bytes'] * 32 * 4 - l['bytes_dense'] * 18) < 1 for l in d['layers'] if l['form'] == 'q4_0') \
     and sum(l['form'] == 'q4_0' for l in d['layers']) == 12"
+cp .out four.json
+run "$COMERA" inspect bert --json
+cp .out dense.json
+run "$COMERA" inspect bert four --format csv # A / B is the ratio of one model: of bytes
+cp .out pair.csv
+run "$COMERA" inspect bert four --format html
+cp .out pair.html
+run python3 -c "
+import csv, json
+one, rows = json.load(open('four.json')), {row['name']: row for row in csv.DictReader(open('pair.csv'))}
+assert json.load(open('four/report.json'))['totals']['parameters'] == one['totals']['parameters'] \
+  == json.load(open('dense.json'))['totals']['parameters'], one['totals']
+on_grids = [layer for layer in one['layers'] if layer['form'] == 'q4_0']
+assert on_grids and all(abs(float(rows[layer['name']]['ratio']) - layer['ratio']) < 1e-3 for layer in on_grids), rows
+assert one['totals']['ratio'] > 1.5 and '{:.2f}x'.format(one['totals']['ratio']) in open('pair.html').read()"
+expect_exit 0
 run "$COMERA" inspect four --verify bert
 expect_exit 0
 

@@ -29,7 +29,7 @@ expect_no_file small.partial
 run python3 -c "
 import json
 d = json.load(open('small/report.json'))
-assert d['left_out'] == ['pytorch_model.bin'] and d['totals']['ratio'] >= 2, d
+assert d['left_out'] == ['pytorch_model.bin'] and d['totals']['file_ratio'] >= 2, d
 for l in d['layers']:
     assert 0 <= l['rel_error'] < 1 and l['bytes'] <= l['bytes_dense'], l
     if l['form'] != 'dense': assert l['optimum'] <= l['rel_error'] * (1 + 1e-6) and l['above_optimum'] < 1e-3, l
@@ -38,8 +38,10 @@ expect_exit 0
 run "$COMERA" inspect small
 expect_exit 0
 expect_out 'lowrank'
-# Both verbs use the same name for a form, also for tables.
+# Both verbs use the same name for a form, also for tables, and count all weights.
 run "$COMERA" inspect small --json
+expect_json "all(d['totals'][key] == json.load(open('small/report.json'))['totals'][key] \
+    for key in ('parameters', 'parameters_dense'))"
 expect_json "(lambda made, shown: all(shown[name] == form for name, form in made.items()) \
     and 'lowrank' in made.values())(*({l['name']: l['form'] for l in r['layers']} \
     for r in (json.load(open('small/report.json')), d)))"
