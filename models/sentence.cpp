@@ -44,6 +44,39 @@ std::int64_t sentence_length(const std::string& folder) {
   return said ? found->get<std::int64_t>() : 0;
 }
 
+constexpr const char* prompts_file = "config_sentence_transformers.json";
+
+struct Prompt {
+  std::string name, text;
+};
+
+Prompt prompt_of(const std::string& folder) {
+  const std::string path = join_path(folder, prompts_file);
+  if (!path_exists(path)) return {};
+  const Json config = read_json(path);
+  Prompt prompt{.name = text_of(config, "default_prompt_name"), .text = {}};
+  if (prompt.name.empty()) return {};
+  const auto prompts = config.find("prompts");
+  if (prompts == config.end() || !prompts->is_object() || !prompts->contains(prompt.name))
+    fail_input("{}: default_prompt_name is '{}', and prompts has no such text; name one of them, or null", path,
+               printable(prompt.name));
+  prompt.text = text_of(*prompts, prompt.name.c_str());
+  return prompt;
+}
+
+// Some models leave the tokens of the prompt out of the mean.
+void require_whole_pooling(const std::string& folder) {
+  for (const io::Module& module : io::read_modules(folder)) {
+    if (module.kind() != "Pooling") continue;
+    const std::string path = join_path(io::module_folder(folder, module), "config.json");
+    const Json config = read_json(path);
+    const auto found = config.find("include_prompt");
+    if (found != config.end() && found->is_boolean() && !found->get<bool>())
+      fail_input("{}: include_prompt is false, and {} has a prompt; only pooling with its tokens is supported", path,
+                 prompts_file);
+  }
+}
+
 void follow_module(const std::string& folder, const io::Module& module, SentenceRules& rules) {
   const std::string kind = module.kind();
   if (kind == "Transformer") {
@@ -65,6 +98,21 @@ SentenceRules read_sentence_rules(const std::string& folder) {
   rules.max_length = sentence_length(folder);
   for (const io::Module& module : io::read_modules(folder)) follow_module(folder, module, rules);
   return rules;
+}
+
+std::string default_prompt(const std::string& folder) {
+  Prompt prompt = prompt_of(folder);
+  if (!prompt.text.empty()) require_whole_pooling(folder);
+  return std::move(prompt.text);
+}
+
+void require_no_prompt(const std::string& folder, const std::string& verb) {
+  const Prompt prompt = prompt_of(folder);
+  if (prompt.text.empty()) return;
+  fail_input(
+      "[{}] {}: default_prompt_name '{}' puts '{}' before every text, which is not done here; in a copy of the folder, "
+      "set it to null and write the prompt into the texts that need it",
+      verb, join_path(folder, prompts_file), printable(prompt.name), printable(prompt.text));
 }
 
 }  // namespace comera::models

@@ -9,25 +9,27 @@
 #include "lib/core/join.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/weights/similarity.h"
+#include "models/sentence.h"
 #include "tools/input_texts.h"
 #include "tools/program.h"
 
 namespace comera::tools {
 namespace {
 
-engine::EmbeddingOptions embedding_options(const OptionValues& values) {
-  return {.batch = values.integer("batch"), .max_length = values.integer("seq")};
+engine::EmbeddingOptions embedding_options(const OptionValues& values, const StoredModel& stored) {
+  return {.batch = values.integer("batch"),
+          .max_length = values.integer("seq"),
+          .prompt = models::default_prompt(stored.folder)};
 }
 
 // Vectors of the texts that are not empty, in order.
-std::vector<float> vectors_of(const OptionValues& values, StoredModel& stored, const std::vector<InputText>& texts) {
+std::vector<float> vectors_of(const engine::EmbeddingOptions& options, StoredModel& stored,
+                              const std::vector<InputText>& texts) {
   std::vector<std::string> lines;
   for (const InputText& text : texts) {
     if (text.texts.size() > 1) fail_input("[predict] {}: embeds one text per line or row, but two came", stored.folder);
     if (!text.empty()) lines.push_back(text.texts[0]);
   }
-  engine::EmbeddingOptions options = embedding_options(values);
-  options.task.clear();  // all texts belong to one task
   return engine::embed(*stored.engine, stored.tokenizer, lines, options);
 }
 
@@ -64,8 +66,8 @@ int evaluate_sentences(const OptionValues& values, StoredModel& stored) {
   spec.label = values.text("label");
   const auto dataset = data::Dataset::open(spec, stored.tokenizer);
   std::vector<double> cosines;
-  const engine::Similarity similarity =
-      engine::evaluate_similarity(*stored.engine, *dataset, stored.tokenizer, embedding_options(values), &cosines);
+  const engine::Similarity similarity = engine::evaluate_similarity(*stored.engine, *dataset, stored.tokenizer,
+                                                                    embedding_options(values, stored), &cosines);
   if (values.has("predictions")) {
     std::string lines = "score\tcosine\n";
     for (std::size_t i = 0; i < cosines.size(); ++i)
@@ -103,12 +105,14 @@ int embed_lines(const OptionValues& values, StoredModel& stored) {
   const auto width = static_cast<std::size_t>(models::common(stored.spec).hidden);
   const std::size_t most =
       64 * static_cast<std::size_t>(values.integer("batch"));  // enough texts to form batches of equal length
+  engine::EmbeddingOptions options = embedding_options(values, stored);
+  options.task.clear();  // all texts belong to one task
   InputTexts input(values);
   Answers answers(values, "embeddings", "embedding");
   std::vector<float> all;
   std::int64_t rows = 0;
   for (std::vector<InputText> texts; input.next(texts, most);) {
-    const std::vector<float> vectors = vectors_of(values, stored, texts);
+    const std::vector<float> vectors = vectors_of(options, stored, texts);
     rows += std::ssize(texts);
     for (std::span<const float> left = vectors; const InputText& text : texts) {
       const std::span<const float> vector = left.first(text.empty() ? 0 : width);

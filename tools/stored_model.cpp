@@ -13,6 +13,7 @@
 #include "lib/io/json_file.h"
 #include "lib/train/run_folder.h"
 #include "lib/train/train_options.h"
+#include "models/sentence.h"
 #include "tools/images.h"
 #include "tools/verbs.h"
 
@@ -61,6 +62,7 @@ void settle_task(const OptionValues& values, StoredModel& stored) {
   if (models::common(stored.spec).task != data::Task::embed)
     fail_input("[{}] --task pairs: {} gives no embeddings; its task is {}", values.table().verb(), stored.folder,
                data::name_of(models::common(stored.spec).task));
+  models::require_no_prompt(stored.folder, values.table().verb());
   models::common(stored.spec).task = data::Task::pairs;
 }
 

@@ -5,6 +5,7 @@
 #include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/layers/distillation.h"
+#include "models/sentence.h"
 #include "tools/images.h"
 #include "tools/stored_model.h"
 
@@ -160,6 +161,7 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
   const std::string& folder = values.text("teacher");
   io::require_model_folder("[finetune] --teacher", folder);
   const std::string target = target_of(values, setup.options.task);
+  if (setup.options.task == data::Task::embed) models::require_no_prompt(folder, "finetune");
   const models::ModelSpec spec = teacher_spec(folder, target, setup);
   if (std::holds_alternative<models::VitSpec>(spec) != std::holds_alternative<models::VitSpec>(setup.spec))
     fail_input("[finetune] --teacher {}: teacher and student must both read images, or both text", folder);

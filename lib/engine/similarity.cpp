@@ -62,7 +62,7 @@ std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Token
                          const std::vector<std::string>& texts, const EmbeddingOptions& options) {
   const std::vector<std::size_t> order = shortest_first(texts);
   std::vector<std::vector<std::string>> rows;
-  for (const std::size_t i : order) rows.push_back({texts[i]});
+  for (const std::size_t i : order) rows.push_back({options.prompt + texts[i]});
   data::DataSpec spec;
   spec.task = data::Task::embed;
   spec.text = {"text"};

@@ -14,6 +14,7 @@ namespace comera::engine {
 struct EmbeddingOptions {
   std::int64_t batch = 32;
   std::int64_t max_length = 128;   // tokens of a text, special tokens included
+  std::string prompt = {};         // put before every text
   int threads = 1;                 // for tokenisation in advance
   std::string task = "embedding";  // name on the live line; "": no live line
 };

@@ -174,6 +174,9 @@ TEST_CASE("SentencePiece: a model is saved unchanged, and other bytes are refuse
   const auto again = load_tokenizer(scratch.path("."));
   CHECK(again->hash() == tokenizer->hash());
   CHECK(again->encode("abcd") == tokenizer->encode("abcd"));
+  scratch.write("sentence_bert_config.json", R"({"do_lower_case": true})");
+  CHECK_THROWS_WITH(load_tokenizer(scratch.path(".")), Catch::Contains("tokenizer.model: sentence_bert_config.json") &&
+                                                           Catch::Contains("write the texts in lower case"));
   CHECK_THROWS_WITH(tokenizer->decode({1000}), Catch::Contains("id 1000 is outside the vocabulary"));
   CHECK_THROWS_WITH(parse_sentencepiece("not a model", "m.model"),
                     Catch::Contains("m.model: is not a SentencePiece model"));

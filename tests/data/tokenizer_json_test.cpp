@@ -147,6 +147,30 @@ TEST_CASE("tokenizer.json: a folder's copy has the same bytes, ids and special p
   CHECK(again->encode("a b c") == Ids{1, 2, 0});
 }
 
+TEST_CASE("tokenizer.json: texts are in lower case if sentence-transformers says so beside it") {
+  const auto opened = [](const std::string& normalizer, const char* lower) {
+    const Scratch scratch;
+    scratch.write("tokenizer.json", json_of(word_model, normalizer + white_space));
+    scratch.write("sentence_bert_config.json", fmt::format(R"({{"do_lower_case": {}}})", lower));
+    return load_tokenizer(scratch.path(""));
+  };
+  const std::string nfc = R"("normalizer":{"type":"NFC"},)",
+                    list = R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"}]},)",
+                    lowers = R"("normalizer":{"type":"Sequence","normalizers":[{"type":"Lowercase"}]},)";
+  for (const std::string& normalizer : {std::string(), nfc, list}) {
+    CHECK(opened(normalizer, "true")->encode("A b <s>") == Ids{1, 2, 3});
+    CHECK(opened(normalizer, "false")->encode("A b") == Ids{0, 2});
+    CHECK(opened(normalizer, "true")->hash() != opened(normalizer, "false")->hash());
+  }
+  CHECK(opened(lowers, "true")->hash() == opened(lowers, "false")->hash());
+  // The copy in a run's folder has the rule itself.
+  const Scratch copy;
+  opened(nfc, "true")->save(Folder(copy.path("")));
+  CHECK(load_tokenizer(copy.path(""))->encode("A b") == Ids{1, 2});
+  copy.write("sentence_bert_config.json", R"({"do_lower_case": true})");
+  CHECK(load_tokenizer(copy.path(""))->hash() == opened(nfc, "true")->hash());
+}
+
 TEST_CASE("tokenizer.json: vocab.json and merges.txt of gpt2 are the same tokenizer") {
   const Scratch scratch;
   scratch.write("vocab.json", R"({"l":0,"o":1,"lo":2,"Ġ":3,"Ġlo":4,"<|endoftext|>":5})");

@@ -80,6 +80,11 @@ TEST_CASE("WordPiece: the vocabulary and the file beside it decide between cased
   CHECK(load_tokenizer(path, LetterCase::cased)->encode("AB") == Ids{2});
   comera::write_file_atomic(path + "/tokenizer_config.json", R"({"do_lower_case": false})");
   CHECK(load_tokenizer(path + "/vocab.txt")->encode("AB") == Ids{2});
+  comera::write_file_atomic(path + "/sentence_bert_config.json", R"({"do_lower_case": true})");
+  CHECK(load_tokenizer(path)->encode("AB") == Ids{1});
+  CHECK(load_tokenizer(path, LetterCase::cased)->encode("AB") == Ids{2});
+  comera::write_file_atomic(path + "/sentence_bert_config.json", R"({"do_lower_case": null})");
+  CHECK(load_tokenizer(path)->encode("AB") == Ids{2});
   comera::write_file_atomic(path + "/tokenizer_config.json", R"({"do_lower_case": 1})");
   CHECK_THROWS_WITH(load_tokenizer(path), Catch::Contains("\"do_lower_case\" must be true, false or null"));
   std::filesystem::remove_all(path);

@@ -289,6 +289,25 @@ TEST_CASE("checkpoint: modules.json determines the sentence rules; without it th
   CHECK_THROWS_WITH(rules(), Catch::Contains("pooling by 'max_tokens' is not supported"));
   write("1_Pooling/config.json", R"({"pooling_mode_mean_tokens": true})");
   CHECK(rules().pooling == kernels::Pooling::mean);
+  // The text before every sentence.
+  write("modules.json", "[" + transformer + "," + pooling + "]");
+  const auto prompt = [&] { return models::default_prompt(folder.path()); };
+  CHECK(prompt().empty());
+  write("config_sentence_transformers.json",
+        R"({"prompts": {"query": "Q: ", "plain": ""}, "default_prompt_name": null})");
+  CHECK(prompt().empty());
+  models::require_no_prompt(folder.path(), "finetune");
+  write("config_sentence_transformers.json",
+        R"({"prompts": {"query": "Q: ", "plain": ""}, "default_prompt_name": "plain"})");
+  CHECK(prompt().empty());
+  write("config_sentence_transformers.json", R"({"prompts": {"query": "Q: "}, "default_prompt_name": "query"})");
+  CHECK(prompt() == "Q: ");
+  CHECK_THROWS_WITH(models::require_no_prompt(folder.path(), "finetune"),
+                    Catch::Contains("default_prompt_name 'query' puts 'Q: ' before every text"));
+  write("1_Pooling/config.json", R"({"pooling_mode_mean_tokens": true, "include_prompt": false})");
+  CHECK_THROWS_WITH(prompt(), Catch::Contains("1_Pooling/config.json: include_prompt is false"));
+  write("config_sentence_transformers.json", R"({"prompts": {}, "default_prompt_name": "query"})");
+  CHECK_THROWS_WITH(prompt(), Catch::Contains("default_prompt_name is 'query', and prompts has no such text"));
   write("modules.json", R"([{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}])");
   CHECK_THROWS_WITH(rules(), Catch::Contains("sentence_transformers.models.Dense"));
   write("modules.json", R"([{"type": "x.Pooling", "path": "../elsewhere"}])");

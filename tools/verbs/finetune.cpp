@@ -8,6 +8,7 @@
 #include "lib/io/file_kind.h"
 #include "lib/io/tt_format.h"
 #include "models/model_options.h"
+#include "models/sentence.h"
 #include "tools/fitting.h"
 #include "tools/images.h"
 #include "tools/reading.h"
@@ -142,6 +143,8 @@ models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::st
   if (fresh && data::has_classes(task) && labels.empty())
     fail_input("[finetune] {}: has no head for labels, and the data has none to make one from; leave out --unlabelled",
                values.text("model"));
+  if (task == data::Task::embed || task == data::Task::pairs)
+    models::require_no_prompt(values.text("model"), "finetune");
   if (fresh) spec = models::with_head(spec, task, labels);
   models::Spec& common = models::common(spec);
   if (!common.on_grids.empty())

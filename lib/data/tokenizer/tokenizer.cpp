@@ -28,6 +28,38 @@ void read_flag(const io::Json& config, const char* key, const fs::path& path, bo
   value = found->get<bool>();
 }
 
+// The Transformer module of sentence-transformers may have its texts in lower case, whatever the tokenizer does.
+bool lowers_texts(const fs::path& tokenizer) {
+  const fs::path path = tokenizer.parent_path() / "sentence_bert_config.json";
+  bool lower = false;
+  if (!fs::exists(path)) return lower;
+  const io::Json config = io::read_json(path.string(), io::largest_tokenizer_config);
+  if (config.is_object()) read_flag(config, "do_lower_case", path, lower);
+  return lower;
+}
+
+// The same tokenizer.json with lower case before its normalisers, as sentence-transformers puts it there.
+std::string with_lower_case(const std::string& text, const std::string& name) {
+  io::Json json = io::parse_json(text, name);
+  if (!json.is_object()) return text;
+  io::Json list = io::Json::array();
+  list.push_back({{"type", "Lowercase"}});
+  if (const auto found = json.find("normalizer"); found != json.end() && found->is_object()) {
+    const auto parts = found->find("normalizers");
+    const bool sequence = parts != found->end() && parts->is_array();
+    for (const io::Json& one : sequence ? *parts : io::Json::array({*found})) {
+      const auto type = one.find("type"), flag = one.find("lowercase");
+      const bool lowers = type != one.end() &&
+                          (*type == "Lowercase" ||
+                           (*type == "BertNormalizer" && flag != one.end() && flag->is_boolean() && flag->get<bool>()));
+      if (lowers) return text;
+      list.push_back(one);
+    }
+  }
+  json["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(list)}};
+  return json.dump();
+}
+
 BertRules rules_beside(const fs::path& vocab_path, std::string_view vocab, LetterCase letter_case) {
   bool lower = letter_case == LetterCase::automatic ? !looks_cased(vocab) : letter_case == LetterCase::uncased;
   const fs::path path = vocab_path.parent_path() / "tokenizer_config.json";
@@ -86,6 +118,7 @@ std::shared_ptr<const Tokenizer> load_pipeline(const fs::path& path) {
     files.tokenizer = tokenizer_json_of_merges(path.string(), merges.string());
   else
     fail_input("[tokenizer] {}: merges.txt is missing beside it", path.string());
+  if (lowers_texts(path)) files.tokenizer = with_lower_case(files.tokenizer, path.string());
   return std::make_shared<Pipeline>(std::move(files), path.string());
 }
 
@@ -121,8 +154,19 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, Letter
         path.string());
   const std::string bytes =
       read_file(path.string(), path.extension() == ".model" ? largest_sentencepiece : largest_vocabulary);
-  if (path.extension() == ".model") return parse_sentencepiece(bytes, path.string());
-  return std::make_shared<WordPiece>(bytes, path.string(), rules_beside(path, bytes, letter_case));
+  const bool lower = letter_case == LetterCase::automatic && lowers_texts(path);
+  if (path.extension() == ".model") {
+    if (lower)
+      fail_input(
+          "[tokenizer] {}: sentence_bert_config.json beside it has \"do_lower_case\": true, which no SentencePiece "
+          "model "
+          "does here; write the texts in lower case, and set it to false in a copy of the folder",
+          path.string());
+    return parse_sentencepiece(bytes, path.string());
+  }
+  BertRules rules = rules_beside(path, bytes, letter_case);
+  rules.lower = rules.lower || lower;
+  return std::make_shared<WordPiece>(bytes, path.string(), rules);
 }
 
 void Tokenizer::encode_start(std::string_view text, std::size_t enough, Ids& ids) const {

@@ -78,6 +78,7 @@ enum class LetterCase : std::uint8_t { automatic, cased, uncased };
 // same ids. With LetterCase::automatic, a vocab.txt follows `do_lower_case` of the tokenizer_config.json beside it.
 // Without that file it is cased if any entry except the [SPECIAL] ones contains an upper-case ASCII letter, else
 // uncased. SentencePiece models contain their own rules.
+// A `do_lower_case` in the sentence_bert_config.json beside the file also lowers the texts.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
                                                 LetterCase letter_case = LetterCase::automatic);
 

@@ -72,6 +72,25 @@ for model in % small-% dense-%; do
 done
 [ -s deep.answer ] || fail "predict prints an answer"
 
+# The default prompt stands before every text of predict and evaluate. Vectors are not learned with it.
+for name in flat deep; do
+  run_with $'c d a b\n' "$COMERA" predict "$name" && mv .out "$name.answer"
+  printf '{"prompts": {"query": "c d "}, "default_prompt_name": "query"}' >"$name/config_sentence_transformers.json"
+  run_with $'a b\n' "$COMERA" predict "$name"
+  expect_same_bytes .out "$name.answer"
+  run "$COMERA" finetune "$name" --task pairs --data scored.tsv --text sentence1,sentence2 --steps 1 -o new
+  expect_refused "\[finetune\] $name/config_sentence_transformers.json: default_prompt_name 'query' puts 'c d ' before"
+  run "$COMERA" finetune "small-$name" --teacher "$name" --data text.txt --steps 1 -o new
+  expect_refused "\[finetune\] $name/config_sentence_transformers.json: default_prompt_name 'query' puts 'c d ' before"
+  expect_no_file new
+done
+both evaluate % --data scored.tsv --text sentence1,sentence2 --label score
+mv flat.answer prompted
+rm flat/config_sentence_transformers.json deep/config_sentence_transformers.json
+printf 'sentence1\tsentence2\tscore\nc d a b\tc d b a\t0.9\nc d c\tc d d e\t0.1\nc d a a a\tc d f\t0.4\n' >scored.tsv
+both evaluate % --data scored.tsv --text sentence1,sentence2 --label score
+expect_same_bytes flat.answer prompted
+
 # The layout is kept, and other files are copied.
 for folder in small-deep dense-deep; do
   for file in modules.json LICENSE 1_Pooling/config.json 0_Transformer/vocab.txt \
