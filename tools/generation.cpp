@@ -8,20 +8,22 @@
 #include "lib/data/chat/chat_template.h"
 #include "lib/engine/generate.h"
 #include "lib/report/output/json.h"
+#include "models/decoder/decoder_config.h"
 #include "tools/input_texts.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
 namespace {
 
-engine::GenerateOptions options_of(const OptionValues& values, const models::DecoderSpec& spec) {
+engine::GenerateOptions options_of(const OptionValues& values, const StoredModel& stored) {
+  const auto& spec = std::get<models::DecoderSpec>(stored.spec);
   engine::GenerateOptions options;
   options.temperature = values.real("temperature");
   options.top_p = values.real("top-p");
   options.seed = static_cast<std::uint64_t>(values.integer("seed"));
   options.max_tokens = values.integer("max-tokens");
   options.positions = spec.positions;
-  options.ends = spec.end;
+  options.ends = models::generation_ends(stored.folder, spec);
   return options;
 }
 
@@ -180,7 +182,7 @@ std::vector<Option> generation_options() {
 }
 
 int generate_lines(const OptionValues& values, StoredModel& stored) {
-  engine::GenerateOptions options = options_of(values, std::get<models::DecoderSpec>(stored.spec));
+  engine::GenerateOptions options = options_of(values, stored);
   const Chat chat{open_chat(values, *stored.tokenizer), values.has("system") ? values.text("system") : ""};
   if (!chat.source && !chat.system.empty()) fail_input("[predict] --system goes with --chat");
   // A model that chats ends its answers with the end piece of its tokenizer.

@@ -4,7 +4,10 @@
 #include <iterator>
 
 #include "lib/core/error.h"
+#include "lib/core/files/file.h"
 #include "lib/core/terminal/log.h"
+#include "lib/io/json_file.h"
+#include "lib/io/modules.h"
 #include "models/decoder/gpt2_config.h"
 
 namespace comera::models {
@@ -190,6 +193,14 @@ std::string to_config_json(const DecoderSpec& spec, const layers::Model& model) 
   config["torch_dtype"] = torch_dtype(model);
   write_forms(config, model);
   return io::json_text(config);
+}
+
+std::vector<std::int64_t> generation_ends(const std::string& folder, const DecoderSpec& spec) {
+  const std::string path = join_path(join_path(folder, io::transformer_place(folder)), "generation_config.json");
+  if (!path_exists(path)) return spec.end;
+  const Json config = io::read_json(path, io::largest_config);
+  if (!config.is_object()) fail_input("{}: is not a JSON object", path);
+  return read_ends(ConfigReader(config, path));
 }
 
 DecoderSpec parse_decoder_config(const ConfigReader& reader, const StoredNames& names) {

@@ -105,6 +105,17 @@ run_with "$input" "$COMERA" predict stories --max-tokens 5
 expect_equal "$(sed -n 2p .out)" ''
 expect_equal "$(wc -l <.out)" 3
 
+# A text ends with the ids of generation_config.json where the file exists, as in transformers.
+run_with $'round red\n' "$COMERA" predict stories --max-tokens 8 --json
+third=$(python3 -c "import json; print(json.load(open('.out'))['texts'][0]['ids'][2])")
+cp -r stories ending
+printf '{"eos_token_id": [0, %s]}' "$third" >ending/generation_config.json
+run_with $'round red\n' "$COMERA" predict ending --max-tokens 8 --json
+expect_json "d['texts'][0]['ended'] and len(d['texts'][0]['ids']) <= 2"
+printf '{"eos_token_id": "end"}' >ending/generation_config.json
+run_with x "$COMERA" predict ending
+expect_refused 'ending/generation_config.json: eos_token_id is "end"; it must be an id or a list of ids'
+
 # Files as in evaluate: columns of tables by name, lines of text.
 printf 'id,body\n1,round red\n2,\n3,"square\ngreen"\n' >rows.csv
 printf 'round red\n\nsquare green\n' >lines.txt
