@@ -78,7 +78,9 @@ class LiveText {
   LiveText(const data::Ids& before, const data::Tokenizer& tokenizer, bool prints)
       : ids_(before), tokenizer_(tokenizer), prints_(prints) {}
 
+  // A model may have more rows than the tokenizer pieces. As in transformers, such an id has no text.
   void add(std::int32_t id) {
+    if (!tokenizer_.has(id)) return;
     ids_.push_back(id);
     if (prints_) show();
   }

@@ -12,7 +12,8 @@ constexpr const char *going_on = "##", *metaspace = "\xE2\x96\x81", *byte_blank 
 std::vector<bool> pieces_inside_words(const Tokenizer& tokenizer) {
   std::vector<std::string> pieces;
   for (std::int64_t id = 0; id < tokenizer.vocab_size(); ++id)
-    pieces.push_back(tokenizer.piece(static_cast<std::int32_t>(id)));
+    pieces.push_back(tokenizer.has(static_cast<std::int32_t>(id)) ? tokenizer.piece(static_cast<std::int32_t>(id))
+                                                                  : "");
   const auto any = [&](const char* mark) {
     return std::any_of(pieces.begin(), pieces.end(), [&](const std::string& piece) {
       return piece.starts_with(mark) && piece.size() > std::string_view(mark).size();

@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/files/folder.h"
 #include "lib/data/tokenizer/pipeline/pipeline.h"
+#include "lib/data/word_pieces.h"
 #include "tests/data/scratch.h"
 
 using namespace comera;
@@ -55,7 +56,16 @@ TEST_CASE("tokenizer.json: byte-level BPE merges the pair that was learned first
   CHECK(pipeline.decode({7, 9}, false) == "hello hello");
   CHECK(pipeline.vocab_size() == 10);
   CHECK(pipeline.piece(9) == "Ġhello");
+  CHECK((pipeline.has(9) && !pipeline.has(10) && !pipeline.has(-1)));
   CHECK_THROWS_WITH(pipeline.piece(10), Contains("id 10 is outside the vocabulary of 10 entries"));
+}
+
+TEST_CASE("tokenizer.json: ids may be left out") {
+  const Pipeline pipeline = pipeline_of(R"({"type":"WordLevel","unk_token":"a","vocab":{"a":0,"##b":3}})", white_space);
+  CHECK(pipeline.vocab_size() == 4);
+  CHECK((pipeline.has(0) && !pipeline.has(1) && !pipeline.has(2) && pipeline.has(3)));
+  CHECK_THROWS_WITH(pipeline.decode({1}, false), Contains("id 1 is outside the vocabulary"));
+  CHECK(pieces_inside_words(pipeline) == std::vector<bool>{false, false, false, true});
 }
 
 TEST_CASE("tokenizer.json: an unknown character is the unknown piece, once or joined, or bytes") {

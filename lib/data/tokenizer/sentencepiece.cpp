@@ -84,8 +84,7 @@ class SentencePiece final : public Tokenizer {
   }
 
   void check(std::int32_t id) const {
-    if (id < 0 || id >= vocab_size())
-      fail_input("[tokenizer] {}: id {} is outside the vocabulary of {} entries", name_, id, vocab_size());
+    if (!has(id)) fail_input("[tokenizer] {}: id {} is outside the vocabulary of {} entries", name_, id, vocab_size());
   }
   std::int32_t first_of(std::initializer_list<const char*> pieces, int otherwise) const {
     for (const char* piece : pieces)

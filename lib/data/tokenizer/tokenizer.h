@@ -47,6 +47,8 @@ class Tokenizer {
 
   virtual const Specials& specials() const = 0;
   virtual std::int64_t vocab_size() const = 0;
+  // False outside the vocabulary. A tokenizer.json may leave out ids inside it.
+  virtual bool has(std::int32_t id) const { return id >= 0 && id < vocab_size(); }
   virtual std::string piece(std::int32_t id) const = 0;
   // 32 hexadecimal digits over the vocabulary file's bytes and the options that change the ids.
   virtual const std::string& hash() const = 0;

@@ -216,8 +216,7 @@ Cut WordPiece::cut(std::string_view text) const {
 }
 
 std::string WordPiece::piece(std::int32_t id) const {
-  if (id < 0 || id >= vocab_size())
-    fail_input("[tokenizer] {}: id {} is outside the vocabulary of {} entries", name_, id, vocab_size());
+  if (!has(id)) fail_input("[tokenizer] {}: id {} is outside the vocabulary of {} entries", name_, id, vocab_size());
   return pieces_[static_cast<std::size_t>(id)];
 }
 

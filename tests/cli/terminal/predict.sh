@@ -116,6 +116,14 @@ printf '{"eos_token_id": "end"}' >ending/generation_config.json
 run_with x "$COMERA" predict ending
 expect_refused 'ending/generation_config.json: eos_token_id is "end"; it must be an id or a list of ids'
 
+# Ids that a model has and its tokenizer does not have no text.
+python3 "$tests/../scripts/make_checkpoint.py" wide --architecture llama --layers 1 --hidden 32 --intermediate 48 \
+  --vocabulary 200 --heads 2 --shards 1 --type F32
+cp vocab.txt wide/
+run_with $'round red\n' "$COMERA" predict wide --max-tokens 12 --temperature 5 --json
+expect_exit 0
+expect_json "max(d['texts'][0]['ids']) >= $(wc -l <vocab.txt) and d['texts'][0]['text'].startswith('round red')"
+
 # Files as in evaluate: columns of tables by name, lines of text.
 printf 'id,body\n1,round red\n2,\n3,"square\ngreen"\n' >rows.csv
 printf 'round red\n\nsquare green\n' >lines.txt

@@ -38,6 +38,7 @@ class Pipeline final : public Tokenizer {
 
   const Specials& specials() const override { return specials_; }
   std::int64_t vocab_size() const override { return size_; }
+  bool has(std::int32_t id) const override { return added_.find(id) || model_->vocabulary().has(id); }
   std::string piece(std::int32_t id) const override;
   const std::string& hash() const override { return hash_; }
   const std::string& source() const override { return name_; }
