@@ -110,6 +110,7 @@ class RowsSource final : public WindowSource {
     const bool pair = dataset_->spec().text.size() > 1;
     ids.push_back(tokenizer.specials().cls);
     const auto enough = static_cast<std::size_t>(dataset_->spec().max_length);
+    // Of texts beyond 64 KiB, which are tokenised in parts, only the tokens up to here count as their lengths.
     tokenizer.encode_start(dataset_->table.text(row, 0), enough, ids);
     auto first = static_cast<std::int64_t>(ids.size()) - 1;
     Ids other;

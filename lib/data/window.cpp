@@ -65,13 +65,12 @@ void in_parts(int threads, std::int64_t count, const std::function<void(std::int
 }
 
 void trim_pair(std::int64_t room, std::int64_t& first, std::int64_t& second) {
-  std::int64_t excess = std::max<std::int64_t>(0, first + second - room);
-  std::int64_t& longer = first >= second ? first : second;
-  const std::int64_t alone = std::min(excess, first >= second ? first - second : second - first);
-  longer -= alone;
-  excess -= alone;
-  first -= (excess + 1) / 2;  // both have equal length now: the first text loses the odd token
-  second -= excess / 2;
+  if (first + second <= room) return;
+  std::int64_t &shorter = first > second ? second : first, &longer = first > second ? first : second;
+  longer = std::max(shorter, room - shorter);
+  if (shorter + longer <= room) return;
+  shorter = room / 2;
+  longer = room - shorter;
 }
 
 }  // namespace comera::data

@@ -77,8 +77,9 @@ std::unique_ptr<WindowSource> stream_source(std::shared_ptr<const FileDataset> d
 // failed.
 void in_parts(int threads, std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body);
 
-// Trims the lengths of two texts of `first` and `second` tokens until both fit into `room`. Each step removes the last
-// token of the longer text, or of the first text if they are equal.
+// Trims the lengths of two texts of `first` and `second` tokens until both fit into `room`: the longer one, or both to
+// half of the room, the odd token to the longer one, to the second if they are equal. This is `longest_first` of
+// Hugging Face's tokenizers (truncate_encodings in tokenizers/src/utils/truncation.rs).
 void trim_pair(std::int64_t room, std::int64_t& first, std::int64_t& second);
 
 }  // namespace comera::data

@@ -14,24 +14,35 @@ std::pair<std::int64_t, std::int64_t> trimmed(std::int64_t room, std::int64_t fi
   return {first, second};
 }
 
-// The rule itself: removes one token at a time.
-std::pair<std::int64_t, std::int64_t> one_by_one(std::int64_t room, std::int64_t first, std::int64_t second) {
-  while (first + second > room) --(first >= second ? first : second);
-  return {first, second};
+// truncate_encodings of tokenizers 0.22, LongestFirst, with its unsigned lengths and its swap.
+std::pair<std::int64_t, std::int64_t> longest_first(std::size_t room, std::size_t n1, std::size_t n2) {
+  if (n1 + n2 <= room) return {n1, n2};
+  const bool swap = n1 > n2;
+  if (swap) std::swap(n1, n2);
+  n2 = n1 > room ? n1 : std::max(n1, room - n1);
+  if (n1 + n2 > room) n1 = room / 2, n2 = n1 + room % 2;
+  if (swap) std::swap(n1, n2);
+  return {n1, n2};
 }
 
 }  // namespace
 
-TEST_CASE("window: a pair loses the last token of the longer text, of the first on ties") {
+TEST_CASE("window: a pair is cut to the lengths of longest_first of Hugging Face's tokenizers") {
   CHECK(trimmed(10, 5, 5) == std::pair<std::int64_t, std::int64_t>{5, 5});
   CHECK(trimmed(9, 5, 5) == std::pair<std::int64_t, std::int64_t>{4, 5});
+  CHECK(trimmed(9, 6, 5) == std::pair<std::int64_t, std::int64_t>{5, 4});
+  CHECK(trimmed(9, 5, 6) == std::pair<std::int64_t, std::int64_t>{4, 5});
   CHECK(trimmed(8, 5, 5) == std::pair<std::int64_t, std::int64_t>{4, 4});
   CHECK(trimmed(125, 200, 20) == std::pair<std::int64_t, std::int64_t>{105, 20});
   CHECK(trimmed(125, 20, 200) == std::pair<std::int64_t, std::int64_t>{20, 105});
-  for (std::int64_t room = 0; room < 12; ++room)
-    for (std::int64_t first = 0; first < 14; ++first)
-      for (std::int64_t second = 0; second < 14; ++second)
-        CHECK(trimmed(room, first, second) == one_by_one(room, first, second));
+  for (std::int64_t room = 0; room <= 24; ++room)
+    for (std::int64_t first = 0; first <= 24; ++first)
+      for (std::int64_t second = 0; second <= 24; ++second) {
+        INFO(room << " for " << first << " and " << second);
+        const auto wanted = longest_first(static_cast<std::size_t>(room), static_cast<std::size_t>(first),
+                                          static_cast<std::size_t>(second));
+        CHECK(trimmed(room, first, second) == wanted);
+      }
 }
 
 TEST_CASE("window: windows grow from 512 to 8192 sequences or 2^20 tokens, in whole steps") {
