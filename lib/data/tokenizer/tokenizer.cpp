@@ -158,9 +158,9 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, Letter
   if (path.extension() == ".model") {
     if (lower)
       fail_input(
-          "[tokenizer] {}: sentence_bert_config.json beside it has \"do_lower_case\": true, which no SentencePiece "
-          "model "
-          "does here; write the texts in lower case, and set it to false in a copy of the folder",
+          "[tokenizer] {}: sentence_bert_config.json beside it has \"do_lower_case\": true, and "
+          "SentencePiece models have no lower case here; write the texts in lower case, and set it to false in a copy of "
+          "the folder",
           path.string());
     return parse_sentencepiece(bytes, path.string());
   }
