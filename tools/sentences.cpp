@@ -49,15 +49,15 @@ int evaluate_sentences(const OptionValues& values, StoredModel& stored) {
   if (values.list("text").size() != 2)
     fail_input(
         "[evaluate] {} gives embeddings, which are measured on pairs of sentences: --text names {}; name the two "
-        "columns (--text A,B) and their "
-        "score (--label); to make a classifier of it, use comera finetune {} --label COLUMN",
+        "columns (--text A,B) and their score (--label), or measure pairs without a score with --task pairs; to make a "
+        "classifier of it, use comera finetune {} --label COLUMN",
         stored.folder,
         values.list("text").empty() ? "no column" : fmt::format("'{}' alone", join(values.list("text"), ",")),
         stored.folder);
   if (!values.given("label"))
     fail_input(
         "[evaluate] {} gives embeddings, which are measured on pairs of sentences: name the column with their score "
-        "with --label",
+        "with --label, or measure pairs without a score with --task pairs",
         stored.folder);
   std::vector<report::Requirement> requirements;
   for (const std::string& text : values.list("require"))

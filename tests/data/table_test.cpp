@@ -151,10 +151,38 @@ TEST_CASE("table: errors for unusable rows name file and line") {
   refused(head + "p\th\xFF\te\n", pair, "line 2: byte 4 (0xFF) is not UTF-8");
   refused("{\"text\": 1}\nnope\n", {{"text"}, ""}, "line 2: is not a JSON object", Format::jsonl);
   refused("[1]\n", {{"text"}, ""}, "line 1: is not a JSON object", Format::jsonl);
+  const auto no_json = [](const std::string& line, const std::string& message) {
+    refused(line + "\n", {{"text"}, ""}, "line 1: " + message, Format::jsonl);
+  };
+  no_json(R"({"text": "a", "label": NaN})", "is not valid JSON: byte 24: NaN is no value of JSON; write null, true");
+  no_json(R"({"text": "a", "label": -Infinity})", "is not valid JSON: byte 24: -Infinity is no value of JSON");
+  no_json(R"({"text": "a", "label": nan})", "is not valid JSON: byte 24: nan is no value of JSON");
+  no_json(R"({"text": "a",})", "is not valid JSON: byte 13: a comma stands before the closing }; leave it out");
+  no_json(R"({"text": "\ud83d"})", "is not valid JSON: byte 11: \\ud83d is half of a character; write both halves");
+  no_json(R"({"text": "\udc00 x"})", "is not valid JSON: byte 11: \\udc00 is half of a character");
+  no_json(R"({"text": "a\x"})", "is not valid JSON: byte 12: \\x is no escape of JSON");
+  no_json("{\"text\": \"a\tb\"}", "is not valid JSON: byte 12: a control character stands in a text; write \\u0009");
+  no_json("{'text': 1}", "is not valid JSON: byte 2: a text is in single quotes; write double quotes");
+  no_json(R"({"text": 1e999})", "is not valid JSON: byte 10: a number is too large");
+  no_json(R"({"text": "a")", "is not valid JSON: byte 13: the line ends inside the object; write one object");
+  no_json(R"({"text": "a" "b": 1})", "is not valid JSON: byte");
+  no_json(R"({"text": "a"} {"text": "b"})", "byte 15 stands behind the object; write one object");
   refused("{\"txt\": \"a\"}\n", {{"text"}, ""}, "line 1: has no key 'text'; the keys are 'txt'; did you mean txt?",
           Format::jsonl);
   refused("{\"text\": null}\n", {{"text"}, ""}, "line 1: 'text' is null, a string is wanted", Format::jsonl);
   refused("{\"text\": 1, \"text\": 2}\n", {{"text"}, ""}, "line 1: has the key 'text' twice", Format::jsonl);
+  refused("text;label\na;b\n", {{"text"}, "label"},
+          "x.tsv: has no column 'text': its 2 columns seem to be separated by "
+          "';'; write it with commas",
+          Format::csv);
+  refused("\"text\";\"label\"\n", {{"text"}, ""},
+          "line 1: byte 7 stands behind the quote that ends a field, where a "
+          "comma must be; separate the fields by commas",
+          Format::csv);
+  refused("text\tlabel\na\tb\n", {{"text"}, ""}, "separated by tabs; name it .tsv, or read it with --data-format tsv",
+          Format::csv);
+  refused("label,text\na,b\n", {{"text"}, ""}, "separated by ','; name it .csv, or read it with --data-format csv",
+          Format::tsv);
   refused("a\n", {{"text"}, "label"}, "labelled rows are read from .csv, .tsv or .jsonl", Format::text);
   refused("text\tlabel\ttext\n", {{"text"}, "label"}, "x.tsv: has two columns 'text'");
   refused(head, {{"premise", "hypothesis", "label"}, ""}, "3 text columns are named; name one or two with --text");

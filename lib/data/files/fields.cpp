@@ -42,16 +42,17 @@ class CsvSplitter {
   std::size_t outside(std::string_view line, std::size_t at, const LineReader& lines, Fields& fields) {
     if (line[at] == '"' && state_ == State::start) return state_ = State::quoted, at + 1;
     const std::size_t end = std::min(line.find_first_of(",\"", at), line.size());
+    if (end > at && state_ == State::closed) {
+      const bool separator = line[at] == ';' || line[at] == '\t' || line[at] == '|';
+      fail_input("[data] {}: line {}: byte {} stands behind the quote that ends a field, where a comma must be; {}",
+                 lines.path(), lines.line(), at + 1,
+                 separator ? "separate the fields by commas" : "double a quote that belongs to the text");
+    }
     if (end < line.size() && line[end] == '"')
       fail_input(
           "[data] {}: line {}: byte {} is a quote inside a field that does not begin with one; put the whole field in "
           "quotes and double the quote",
           lines.path(), lines.line(), end + 1);
-    if (end > at && state_ == State::closed)
-      fail_input(
-          "[data] {}: line {}: byte {} stands behind the quote that ends a field, where a comma must be; double a "
-          "quote that belongs to the text",
-          lines.path(), lines.line(), at + 1);
     fields.append(line.substr(at, end - at));
     state_ = State::plain;
     if (end == line.size()) return end;

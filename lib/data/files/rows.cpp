@@ -7,6 +7,7 @@
 #include "lib/core/options/suggest.h"
 #include "lib/core/terminal/log.h"
 #include "lib/data/files/fields.h"
+#include "lib/data/files/json_fault.h"
 #include "lib/io/json.h"
 #include "lib/io/json_events.h"
 
@@ -33,14 +34,33 @@ class NamedColumns : public RowReader {
   }
   bool takes_empty() const override { return names_.size() == 1; }
   virtual const char* separator_advice() const = 0;
+  virtual const char* other_separator_advice(char separator) const = 0;  // for a file with another one
 
   Fields fields_;
 
  private:
   void header(const std::string& file) {
     for (std::size_t i = 0; i < fields_.count(); ++i) names_.emplace_back(fields_[i]);
+    if (names_.size() == 1) check_separator(file);
     for (std::size_t i = 0; i < columns_.text.size(); ++i) text_[i] = column_of(columns_.text[i], names_, file);
     if (!columns_.label.empty()) label_ = column_of(columns_.label, names_, file);
+  }
+
+  // A header that is one name of several columns: the file has another separator.
+  void check_separator(const std::string& file) const {
+    const std::string& header = names_[0];
+    if (header == columns_.text[0]) return;
+    for (const char other : {';', ',', '\t', '|'}) {
+      const std::size_t count = static_cast<std::size_t>(std::ranges::count(header, other)) + 1;
+      if (count == 1) continue;
+      for (std::size_t begin = 0, end = 0; end != header.npos; begin = end + 1) {
+        end = header.find(other, begin);
+        if (header.substr(begin, end - begin) != columns_.text[0]) continue;
+        fail_input("[data] {}: has no column '{}': its {} columns seem to be separated by {}; {}", file,
+                   printable(columns_.text[0]), count, other == '\t' ? "tabs" : fmt::format("'{}'", other),
+                   other_separator_advice(other));
+      }
+    }
   }
 
   std::vector<std::string> names_;
@@ -54,6 +74,9 @@ class TsvReader final : public NamedColumns {
  private:
   void split(std::string_view line, LineReader& lines) override { split_tsv(line, lines, fields_); }
   const char* separator_advice() const override { return "write one tab between columns and none inside them"; }
+  const char* other_separator_advice(char separator) const override {
+    return separator == ',' ? "name it .csv, or read it with --data-format csv" : "write it with tabs";
+  }
 };
 
 class CsvReader final : public NamedColumns {
@@ -63,6 +86,9 @@ class CsvReader final : public NamedColumns {
  private:
   void split(std::string_view line, LineReader& lines) override { split_csv(line, lines, fields_); }
   const char* separator_advice() const override { return "put a field that holds a comma in quotes"; }
+  const char* other_separator_advice(char separator) const override {
+    return separator == '\t' ? "name it .tsv, or read it with --data-format tsv" : "write it with commas";
+  }
 };
 
 // Keeps only the requested values of one object, so memory is bounded for any line.
@@ -84,7 +110,9 @@ class JsonPicker final : public io::JsonEvents {
   bool begin_array() override { return open(false); }
   bool end_object() override { return --depth_, true; }
   bool end_array() override { return --depth_, true; }
-  void failure(std::size_t, bool) override {}
+  void failure(std::size_t byte, bool number_too_large) override {
+    failed_at_ = byte, number_too_large_ = number_too_large;
+  }
 
   bool key(std::string& name) override {
     if (depth_ != 1) return true;
@@ -94,6 +122,19 @@ class JsonPicker final : public io::JsonEvents {
       fail_input("[data] {}: line {}: has the key '{}' twice", lines_.path(), lines_.line(), printable(name));
     if (keys_.size() < most_keys) keys_.push_back(name.substr(0, longest_key));
     return true;
+  }
+
+  // Of a line that was not read to its end.
+  [[noreturn]] void fail(std::string_view line) const {
+    const std::size_t first = line.find_first_not_of(" \t");
+    if (first == line.npos || line[first] != '{')
+      fail_input("[data] {}: line {}: is not a JSON object; write one object in braces per line", lines_.path(),
+                 lines_.line());
+    if (depth_ == 0)
+      fail_input("[data] {}: line {}: byte {} stands behind the object; write one object in braces per line",
+                 lines_.path(), lines_.line(), failed_at_);
+    fail_input("[data] {}: line {}: is not valid JSON: {}", lines_.path(), lines_.line(),
+               json_fault(line, failed_at_, number_too_large_));
   }
 
   std::string take(std::size_t i) {
@@ -128,7 +169,8 @@ class JsonPicker final : public io::JsonEvents {
   const LineReader& lines_;
   std::vector<std::optional<std::string>> values_;
   std::vector<std::string> keys_;
-  std::size_t current_ = nothing;
+  std::size_t current_ = nothing, failed_at_ = 0;
+  bool number_too_large_ = false;
   int depth_ = 0;
 };
 
@@ -143,9 +185,7 @@ class JsonReader final : public RowReader {
   void take(std::string_view line, LineReader& lines, Row& row) override {
     row.line = lines.line();
     JsonPicker picker(wanted_, lines);
-    if (!io::read_json_events(line, picker))
-      fail_input("[data] {}: line {}: is not a JSON object; write one object in braces per line", lines.path(),
-                 lines.line());
+    if (!io::read_json_events(line, picker)) picker.fail(line);
     for (std::size_t i = 0; i < wanted_.size(); ++i) values_[i] = picker.take(i);
     row.text[0] = values_[0];
     row.text[1] = columns_.text.size() > 1 ? std::string_view(values_[1]) : std::string_view{};

@@ -35,7 +35,7 @@ learn 'corpus\.txt: labelled rows are read from \.csv, \.tsv or \.jsonl files' c
 printf '{"label":"red","text":"a"}\n{"label":"blue"}\n' >key.jsonl
 learn "key\.jsonl: line 2: has no key 'text'; the keys are 'label'" key.jsonl
 printf '{"label":"red","text":"a"}\n{"label":"blue","text":\n' >broken.jsonl
-learn 'broken\.jsonl: line 2: is not a JSON object; write one object' broken.jsonl
+learn 'broken\.jsonl: line 2: is not valid JSON: byte 24: the line ends inside the object; write one object' broken.jsonl
 printf '{"label":"red","text":"a"}\n{"label":"blue","text":["x"]}\n' >list.jsonl
 learn "list\.jsonl: line 2: 'text' is a list or an object, a string is wanted" list.jsonl
 refuses "train\.tsv: has no column 'txt'; the columns are 'label', 'text', 'second'; did you mean text" --text txt \

@@ -30,7 +30,7 @@ run "$COMERA" evaluate body --data train.tsv --text text --label label
 expect_refused "body gives embeddings, .*--text names 'text' alone; \
 name the two columns .*comera finetune body --label COLUMN"
 run "$COMERA" evaluate body --data train.tsv --text text,second
-expect_refused 'name the column with their score with --label'
+expect_refused 'name the column with their score with --label, or measure pairs without a score with --task pairs'
 
 # A run resumes with the verb that started it.
 for folder in /nope nope; do
