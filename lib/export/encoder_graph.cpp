@@ -102,7 +102,10 @@ class EncoderGraph {
     const Name weight = graph_.weight(names_.position + ".weight", {table.rows, table.columns}, table.values);
     if (offset > 0) {
       const Name numbers = graph_.node("Mul", {graph_.node("CumSum", {mask_, graph_.integer(1)}), mask_});
-      return graph_.node("Gather", {weight, graph_.node("Add", {numbers, graph_.integer(offset - 1)})});
+      // The reshape leaves a length that shape inference does not know, as the slice below does. With a known one, ONNX
+      // Runtime 1.32 fuses sums and norms to an operator that makes the forward a tenth slower on a CPU.
+      const Name rows = graph_.reshape(graph_.node("Add", {numbers, graph_.integer(offset - 1)}), {0, -1});
+      return graph_.node("Gather", {weight, rows});
     }
     const Name length =
         graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integers({1})}, {{"axis", std::int64_t{0}}});
