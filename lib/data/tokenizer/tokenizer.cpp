@@ -159,7 +159,8 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, Letter
     if (lower)
       fail_input(
           "[tokenizer] {}: sentence_bert_config.json beside it has \"do_lower_case\": true, and "
-          "SentencePiece models have no lower case here; write the texts in lower case, and set it to false in a copy of "
+          "SentencePiece models have no lower case here; write the texts in lower case, and set it to false in a copy "
+          "of "
           "the folder",
           path.string());
     return parse_sentencepiece(bytes, path.string());

@@ -195,4 +195,15 @@ run_refused 'its vectors have 16 numbers, the student.s 32; use --distill logits
   "${columns[@]}" --data train.tsv
 run "$COMERA" evaluate body --data pairs.tsv --text a --label score
 expect_refused 'name the two columns'
+
+# Short chains learn labels at a rate of their own by default; longer ones, and short ones with a teacher, at that of
+# healing.
+run "$COMERA" tensorize dense -o pairs --rank 4 --exclude '*embeddings*' --quiet
+expect_exit 0
+short=("${columns[@]}" --data train.tsv --seq 8 --batch 4 --steps 1 --quiet)
+for case in 'pairs 5e-5' 'small 2e-4'; do
+  run "$COMERA" finetune "${case% *}" "${short[@]}" -o "rate-${case% *}"
+  expect_exit 0
+  grep -qE "^lr-cores = 0*${case#* }|^lr-cores = \"?${case#* }" "rate-${case% *}/recipe.toml" || fail "${case% *} learns at ${case#* }"
+done
 finish
