@@ -152,7 +152,7 @@ void add_run_options(OptionTable& table) {
       .only_with({"task=ctr"}, {"schema", "min-count", "hash-rows"})
       .only_with({"task=image"}, {"crop", "flip"})
       .only_with({"task=clm"}, {"document-end"})
-      .only_with({"dev"}, {"eval-every", "patience", "best-by"});
+      .only_with({"dev"}, {"eval-every", "patience"});
   table.foreign_table("hashes").foreign_table("paths").foreign_table("files");
 }
 

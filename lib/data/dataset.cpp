@@ -101,8 +101,8 @@ void FileDataset::tell_empty_texts() const {
   std::int64_t empty = 0;
   for (std::int64_t row = 0; row < table.size(); ++row) empty += is_blank(table.text(row, 0));
   if (empty == table.size())
-    fail_input("[data] {}: holds no text to learn from; every row of {} is empty", joined(files_),
-               spec_.text.empty() ? "the text" : fmt::format("column '{}'", spec_.text[0]));
+    fail_input("[data] {}: holds no text; every row of the column '{}' is empty", joined(files_),
+               spec_.text.empty() ? "text" : spec_.text[0]);
   if (empty > 0)
     log_warning("{}: {} of {} rows have an empty text and count like the others", joined(files_), empty, table.size());
 }

@@ -104,8 +104,8 @@ sizes() {
   shift
   refuses "$message" "${columns[@]}" --data train.tsv "$@"
 }
-sizes 'self\.query: rank 4000 exceeds the largest possible 32 at bond 2; use rank 32 or fewer' --rank 4000
-sizes 'word_embeddings: rank 4000 exceeds the largest possible 12 at bond 1' --embedding-rank 4000
+sizes 'self\.query \(--rank\): rank 4000 exceeds the largest possible 32 at bond 2; use rank 32 or fewer' --rank 4000
+sizes 'word_embeddings \(--embedding-rank\): rank 4000 exceeds the largest possible 12 at bond 1' --embedding-rank 4000
 sizes '--modes 8 4 4 9: no weight has that size; in modes must multiply' --modes '8x4|4x9'
 sizes "'4' has 1 sizes; write as many in modes as out modes" --modes 4
 sizes "no weight is named like 'nothing\.\*'" --layer 'nothing.*=rank:3'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Files of version 0.1.0 (made by v0_1_0/make.sh): its runs resume, without a late stage to the bytes that 0.1.0 wrote,
-# and every file is readable. The late stage is another one since: it reaches the same target.
+# Files of version 0.1.0 (made by v0_1_0/make.sh): its runs resume, recipes without a late stage repeat to the bytes that
+# 0.1.0 wrote, and every file is readable. The late stage is another one since: it reaches the same target.
 . "$(dirname "$0")/../expect.sh"
 cp -r "$tests"/cli/training/v0_1_0/* . && rm make.sh
 fixed=(--threads 1 --isa v3)
@@ -21,7 +21,10 @@ resumed() {
   rm -r again
 }
 resumed finetune healed
-expect_same_bytes healed.now/model.safetensors healed.whole/model.safetensors
+# Of evaluations with the same accuracy 0.1.0 kept the first one, and now the one with the smallest loss is kept.
+run "$COMERA" evaluate healed.now --data train.tsv --text text --label label --json "${fixed[@]}"
+expect_json "(lambda old: d['accuracy'] == old['accuracy'] and \
+    d['loss'] < old['loss'])(json.load(open('answers/healed.whole.evaluate.json')))"
 resumed pretrain ranks # before the ranks fall
 resumed pretrain late  # while they fall
 for name in ranks late; do
@@ -88,7 +91,7 @@ run "$COMERA" pretrain --config options.toml -o fresh --dry-run
 expect_exit 0
 run "$COMERA" pretrain --config dense/recipe.toml -o repeated --quiet
 expect_exit 0
-expect_same_bytes repeated/model.safetensors dense/model.safetensors
+expect_same_bytes repeated/model.safetensors dense/checkpoints/step-00000012/model.safetensors
 run "$COMERA" tensorize wide --plan plan.json -o planned "${fixed[@]}"
 expect_exit 0
 run "$COMERA" inspect planned --json
@@ -104,7 +107,7 @@ expect_exit 0
 # An older run is replaced. Unfinished work of that version is refused, because it has no mark.
 run "$COMERA" pretrain --config dense/recipe.toml -o late --force --quiet
 expect_exit 0
-expect_same_bytes late/model.safetensors dense/model.safetensors
+expect_same_bytes late/model.safetensors dense/checkpoints/step-00000012/model.safetensors
 run "$COMERA" tensorize wide -o unfinished --ratio 1.3
 expect_refused "unfinished.partial: .* none of this program's; move it, or name another output"
 expect_file unfinished.partial/key
