@@ -44,7 +44,9 @@ Predictions predict_words(StoredModel& stored, const OptionValues& values, const
     for (std::size_t row = 0; row < rows.size(); ++row) {
       const std::vector<std::string_view> words = data::words_of(rows[row][0]);
       if (predictions[row].size() >= words.size()) continue;
-      rest.push_back({std::string(words[predictions[row].size()].data(), rows[row][0].data() + rows[row][0].size())});
+      const std::string& text = rows[row][0];
+      const std::ptrdiff_t begin = words[predictions[row].size()].data() - text.data();
+      rest.push_back({text.substr(static_cast<std::size_t>(begin))});
       whose.push_back(row);
     }
     if (rest.empty()) return predictions;
