@@ -84,11 +84,12 @@ budget_of() { # bits
 }
 
 tensorize() { # name options...
-  local out=$folder/$1
+  local out=$folder/$1 length=()
+  [[ -z "$tokens" || " $* " != *" --calibrate "* ]] || length=(--calibrate-tokens "$tokens")
   if [ ! -d "$out" ]; then
     local start=$SECONDS
-    "$comera" tensorize "$folder/trained" -o "$out" --threads "$threads" ${tokens:+--calibrate-tokens "$tokens"} \
-      "${@:2}" > "$out.log" 2>&1 || { tail -n 5 "$out.log" >&2 && exit 1; }
+    "$comera" tensorize "$folder/trained" -o "$out" --threads "$threads" "${length[@]}" "${@:2}" > "$out.log" 2>&1 ||
+      { tail -n 5 "$out.log" >&2 && exit 1; }
     echo "$((SECONDS - start))" > "$out.seconds"
   fi
   measure "$out" "$1"

@@ -308,7 +308,7 @@ OptionTable tensorize_table() {
   table
       .only_with({"calibrate"}, {"calibrate-tokens", "calibrate-length", "text", "sequential", "clip-tokens",
                                  "refine-steps", "refine-lr"})
-      .only_with({"bits=auto|2|3|4|8"}, {"sweeps", "corrections"})
+      .only_with({"bits=auto|2|3|4|8", "plan"}, {"sweeps", "corrections"})
       .only_with({"ratio", "budget"}, {"uniform", "floor", "budget-of"});
   table.example("comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5")
       .example("comera tensorize model -o small --ratio 1.25,1.67,2.5 --exclude '*embeddings*'")
