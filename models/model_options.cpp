@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <string_view>
-#include <utility>
+#include <iterator>
+#include <variant>
 
 #include "lib/core/error.h"
 #include "lib/core/units.h"
@@ -37,27 +37,24 @@ Option probability_option(const char* name, const char* help) {
           .default_words = preset_words};
 }
 
-// The sizes that one architecture alone has.
-constexpr std::pair<const char*, std::array<const char*, 3>> own_sizes[] = {
-    {"encoders", {"token-types", "position-deviation", "pre-norm"}},
-    {"decoders", {"key-heads", "rope-theta", "head"}},
-    {"dlrm", {"bottom-mlp", "top-mlp"}},
-    {"vit", {"image-size", "patch", "channels"}}};
+struct OwnSizes {
+  const char* kind;
+  std::array<const char*, 3> names;  // null: none
+};
+// The sizes that one architecture alone has, in the order of ModelSpec.
+constexpr OwnSizes own_sizes[] = {{"encoders", {"token-types", "position-deviation", "pre-norm"}},
+                                  {"decoders", {"key-heads", "rope-theta", "head"}},
+                                  {"models of clicks", {"bottom-mlp", "top-mlp"}},
+                                  {"vision transformers", {"image-size", "patch", "channels"}}};
+static_assert(std::size(own_sizes) == std::variant_size_v<ModelSpec>);
 
+// Of the command line alone, as refuse_without_effect().
 void refuse_other_sizes(const OptionValues& values, const ModelSpec& spec) {
-  const char* kind = std::visit(
-      [](const auto& one) {
-        using One = std::decay_t<decltype(one)>;
-        return std::is_same_v<One, EncoderSpec>   ? "encoders"
-               : std::is_same_v<One, DecoderSpec> ? "decoders"
-               : std::is_same_v<One, DlrmSpec>    ? "dlrm"
-                                                  : "vit";
-      },
-      spec);
-  for (const auto& [owner, names] : own_sizes)
-    for (const char* name : names)
-      if (name && std::string_view(owner) != kind && values.source(name) == OptionSource::flag)
-        fail_input("[model] --{} is for {}, and {} is none of them; leave it out", name, owner, values.text("model"));
+  for (std::size_t kind = 0; kind < std::size(own_sizes); ++kind)
+    for (const char* name : own_sizes[kind].names)
+      if (name && kind != spec.index() && values.source(name) == OptionSource::flag)
+        fail_input("[model] --{} is for {}, and {} is another kind of model; leave it out", name, own_sizes[kind].kind,
+                   values.text("model"));
 }
 
 void take(const OptionValues& values, const char* name, std::int64_t& size) {

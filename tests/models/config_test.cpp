@@ -273,6 +273,10 @@ TEST_CASE("config: options build the preset, with exceptions by name") {
                     Catch::Contains("do not describe a weight of 256 x 256"));
   CHECK_THROWS_WITH(spec_of({"--rank", "1000"}), Catch::Contains("exceeds the largest possible"));
   CHECK_THROWS_WITH(spec_of({"--model", "mnli-6en"}), Catch::Contains("mnli-6enc"));
+  CHECK_THROWS_WITH(spec_of({"--key-heads", "2"}),
+                    Catch::Contains("--key-heads is for decoders, and encoder-small is"));
+  CHECK_THROWS_WITH(spec_of({"--model", "llama-6m", "--patch", "4"}), Catch::Contains("is for vision transformers"));
+  CHECK_THROWS_WITH(spec_of({"--model", "llama-6m", "--no-pre-norm"}), Catch::Contains("--pre-norm is for encoders"));
   CHECK_THROWS_WITH(spec_of({"--heads", "3"}), Catch::Contains("not a multiple"));
 }
 

@@ -62,9 +62,10 @@ std::vector<Option> adaptation_options() {
 std::vector<Option> gentle_options() {
   std::vector<Option> rows = train::training_options();
   for (Option& option : rows) {
-    if (option.name == "lr-cores")
-      option.default_text = "2e-4",
+    if (option.name == "lr-cores") {
+      option.default_text = "2e-4";
       option.default_words = "2e-4; 5e-5 to learn labels with pairs and chains of three cores, as tensorize makes them";
+    }
     if (option.name == "warmup") option.default_text = "10";
   }
   return rows;
@@ -121,13 +122,13 @@ void settle(OptionValues& values) {
         "--resume {}`",
         folder, folder);
   if (!values.given("task")) values.set("task", data::name_of(task_for(values, stored)), OptionSource::fallback);
-  if (train::task_of(values) == data::Task::embed && !values.has("teacher") && !values.has("resume"))
+  const data::Task task = train::task_of(values);
+  if (task == data::Task::embed && !values.has("teacher") && !values.has("resume"))
     fail_input(
         "[finetune] --teacher is missing: {} gives embeddings, which are learned from another model's; to learn "
         "labels, name their column with --label; to learn from pairs of texts, use --task pairs and name both columns "
         "with --text",
         folder);
-  const data::Task task = train::task_of(values);
   if (!values.given("lr-cores") && (data::learns_labels(task) || task == data::Task::pairs) &&
       has_short_chains(models::common(stored)))
     values.set("lr-cores", "5e-5", OptionSource::fallback);
@@ -137,7 +138,7 @@ void settle(OptionValues& values) {
     values.set("document-end", ends->second, OptionSource::fallback);
   const bool target = values.has("target-ratio") || values.has("target-size") || values.has("target-fraction");
   if (!values.given("adapt-ranks")) values.set("adapt-ranks", target ? "true" : "false", OptionSource::fallback);
-  const bool images = train::task_of(values) == data::Task::image;  // they have labels always
+  const bool images = task == data::Task::image;  // they have labels always
   if (!values.given("unlabelled") && values.has("teacher") && !values.given("label") && !images)
     values.set("unlabelled", "true", OptionSource::fallback);
 }

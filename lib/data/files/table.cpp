@@ -110,7 +110,7 @@ void Table::read_tags(TextReader& reader, const std::string& label_column) {
   read_rows(reader, label_column, false, [&](const std::string& file, const Row& row) {
     const std::size_t words = words_of(row.text[0]).size();
     std::size_t tags = 0;
-    for_each_part(row.label, word_blanks, [&](std::string_view label) { known_label(file, row, label), ++tags; });
+    for (const std::string_view label : words_of(row.label)) known_label(file, row, label), ++tags;
     if (words != tags && !label_column.empty())
       fail_input(
           "[data] {}: line {}: the text has {} words and column '{}' has {} labels; write one label per word, both "

@@ -149,8 +149,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, Letter
   if (path.extension() == ".safetensors")
     fail_input(
         "[tokenizer] {}: a file of weights alone has no tokenizer; give the folder that it lies in, or name a "
-        "tokenizer "
-        "with --tokenizer",
+        "tokenizer with --tokenizer",
         path.string());
   const std::string bytes =
       read_file(path.string(), path.extension() == ".model" ? largest_sentencepiece : largest_vocabulary);
@@ -158,10 +157,8 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, Letter
   if (path.extension() == ".model") {
     if (lower)
       fail_input(
-          "[tokenizer] {}: sentence_bert_config.json beside it has \"do_lower_case\": true, and "
-          "SentencePiece models have no lower case here; write the texts in lower case, and set it to false in a copy "
-          "of "
-          "the folder",
+          "[tokenizer] {}: sentence_bert_config.json beside it has \"do_lower_case\": true, and SentencePiece models "
+          "have no lower case here; write the texts in lower case, and set it to false in a copy of the folder",
           path.string());
     return parse_sentencepiece(bytes, path.string());
   }

@@ -53,15 +53,6 @@ Json frame_of(const GgufFile& file, const std::string& split) {
   return template_processing({token_of(file, id), id});
 }
 
-}  // namespace
-
-std::string gguf_key(const GgufFile& file, const char* name) {
-  return fmt::format("{}.{}", file.text("general.architecture"), name);
-}
-std::string gguf_token_key(const char* name) { return fmt::format("tokenizer.ggml.{}_token_id", name); }
-
-namespace {
-
 // A key of one value per token.
 template <class T>
 void require_per_token(const GgufFile& file, const std::vector<T>& values, const char* what) {
@@ -156,6 +147,11 @@ Json config_of(const GgufFile& file, bool is_sentencepiece) {
 }
 
 }  // namespace
+
+std::string gguf_key(const GgufFile& file, const char* name) {
+  return fmt::format("{}.{}", file.text("general.architecture"), name);
+}
+std::string gguf_token_key(const char* name) { return fmt::format("tokenizer.ggml.{}_token_id", name); }
 
 GgufTokenizerFiles gguf_tokenizer_files(const GgufFile& file) {
   const std::string& kind = file.text("tokenizer.ggml.model");

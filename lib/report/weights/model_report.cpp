@@ -18,23 +18,19 @@ double ratio_of(const io::TensorForm& layer) {
   return layer.parameters ? static_cast<double>(layer.parameters_dense) / static_cast<double>(layer.parameters) : NAN;
 }
 
-// A / B of parameters; where one of them has numbers on grids, of bytes, as the ratio of a model.
-Cell quotient(const io::TensorForm& a, const io::TensorForm& b) {
-  const bool bytes = a.on_grid || b.on_grid;
-  const auto size = [&](const io::TensorForm& one) {
-    return bytes ? static_cast<double>(one.bytes) : static_cast<double>(one.parameters);
-  };
-  return size(b) > 0 ? Cell(size(a) / size(b)) : Cell();
-}
-Cell quotient(const Totals& a, const Totals& b) {
-  return quotient(io::TensorForm{.on_grid = a.on_grids > 0, .parameters = a.parameters, .bytes = a.bytes},
-                  io::TensorForm{.on_grid = b.on_grids > 0, .parameters = b.parameters, .bytes = b.bytes});
-}
-
 Totals totals_of(const std::vector<io::TensorForm>& layers) {
   Totals totals;
   for (const io::TensorForm& layer : layers) totals.add(layer);
   return totals;
+}
+
+// A / B of parameters; where one of them has numbers on grids, of bytes, as the ratio of a model.
+Cell quotient(const Totals& a, const Totals& b) {
+  const bool bytes = a.on_grids > 0 || b.on_grids > 0;
+  const auto size = [&](const Totals& one) {
+    return bytes ? static_cast<double>(one.bytes) : static_cast<double>(one.parameters);
+  };
+  return size(b) > 0 ? Cell(size(a) / size(b)) : Cell();
 }
 
 double share_of(std::int64_t part, std::int64_t all) {
@@ -268,7 +264,7 @@ Table compare_table(const ModelReport& a, const ModelReport& b) {
     table.rows.push_back({x ? x->name : y->name, x ? Cell(x->form) : none, y ? Cell(y->form) : none,
                           x ? list_or_nothing(x->layout.ranks) : none, y ? list_or_nothing(y->layout.ranks) : none,
                           x ? Cell(x->parameters) : none, y ? Cell(y->parameters) : none, x ? whole(x->bytes) : none,
-                          y ? whole(y->bytes) : none, x && y ? quotient(*x, *y) : none});
+                          y ? whole(y->bytes) : none, x && y ? quotient(totals_of({*x}), totals_of({*y})) : none});
   table.totals.push_back({std::string("model"), none, none, none, none, a.totals.parameters, b.totals.parameters,
                           whole(a.totals.bytes), whole(b.totals.bytes), quotient(a.totals, b.totals)});
   return table;
