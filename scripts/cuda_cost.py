@@ -33,7 +33,7 @@ shows no trip counts. A warp takes the longest way through a kernel's branches, 
 bytes if the run had none. Code outside of loops is executed once; the passes of the loops are those with which the
 counts of the run result (cuda_sass.py). Bank conflicts, the special function unit, instructions that are not in the
 cache and the order in which blocks end are not in the model, and nothing is adjusted to a measurement of this project.
-On an H100 the kernels of a step took 1.25 times their estimates at batch 32 and .97 times at batch 1 (docs/results.md);
+On an H100 the kernels of a step took 1.25 times their estimates at batch 32 and .97 times at batch 1 (docs/results/gpu.md);
 single kernels are off by up to a factor of five. --measured shows which.
 """
 

@@ -58,7 +58,7 @@ std::vector<Option> adaptation_options() {
 }
 
 // Default rates for healing. The rates that suit random cores destroy the trained cores of a compressed model
-// (docs/results.md).
+// (docs/results/finetuning.md).
 std::vector<Option> gentle_options() {
   std::vector<Option> rows = train::training_options();
   for (Option& option : rows) {

@@ -16,7 +16,7 @@ namespace comera::tools {
 
 namespace {
 
-// Best rates for random weights, measured by recipes/learning_rates.sh; docs/results.md has the grid.
+// Best rates for random weights, measured by recipes/learning_rates.sh; docs/results/training.md has the grid.
 constexpr const char* dense_rate = "5e-4";
 constexpr const char* chain_rate = "0.002";
 constexpr const char* uniform_rate = "0.001";  // of a model in TT form with --core-rates uniform

@@ -13,7 +13,7 @@ using layers::Parameter;
 constexpr double smallest_size = 1e-3;  // of vectors of zeros, such as new biases
 
 // The rate of codes and scales, as a share of that of all other numbers. In 2 bits few codes are at their best after
-// the fit, and have far to go (docs/results.md).
+// the fit, and have far to go (docs/results/compression.md).
 double rate_of(quant::Grid grid) { return quant::bits_of(grid) == 2 ? 1.6 : 0.4; }
 
 }  // namespace

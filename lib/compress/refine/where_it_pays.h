@@ -8,7 +8,8 @@
 
 namespace comera::compress {
 
-// True for a weight with ranks, or with fewer than 4 bits. Training gains nothing for finer grids (docs/results.md).
+// True for a weight with ranks, or with fewer than 4 bits. Training gains nothing for finer grids
+// (docs/results/compression.md).
 bool gains_by_refinement(const io::ChainSpec& chain);
 
 // Seconds that the training of all blocks takes at one size, estimated for two cores with AVX2.
