@@ -247,12 +247,17 @@ TEST_CASE("clicks: Criteo's columns, and libFM by position or as a bag") {
   CHECK(ints(batch, "ids.field_2") == std::vector<std::int32_t>{1, 2, 1});
   CHECK(floats(batch, "dense") == std::vector<float>{1, 1, 1});
 
-  spec.schema = scratch.write("bag.json", R"({"format": "libfm", "categories": [{"column": "all", "most": 0}]})");
+  // One category is the bag of all entries, also where the schema has the number of rows.
   spec.files = {scratch.write("bag.libfm", "1 3:1 7:0.5\n0 9:2\n")};
-  const auto bag = ClickDataset::open(spec);
-  REQUIRE(Loader::open(bag, in_order(2))->next(batch));
-  CHECK(ints(batch, "offsets.all") == std::vector<std::int32_t>{0, 2, 3});
-  CHECK(floats(batch, "weights.all") == std::vector<float>{1, 0.5, 2, 0});
+  for (const char* all :
+       {R"("all")", R"({"column": "all", "most": 0})", R"({"column": "all", "encoding": "id"})",
+        R"({"column": "all", "encoding": "id", "rows": 12})", R"({"column": "all", "encoding": "hash", "rows": 12})"}) {
+    spec.schema = scratch.write("bag.json", fmt::format(R"({{"format": "libfm", "categories": [{}]}})", all));
+    const auto bag = ClickDataset::open(spec);
+    REQUIRE(Loader::open(bag, in_order(2))->next(batch));
+    CHECK(ints(batch, "offsets.all") == std::vector<std::int32_t>{0, 2, 3});
+    CHECK(floats(batch, "weights.all") == std::vector<float>{1, 0.5, 2, 0});
+  }
 }
 
 TEST_CASE("clicks: a schema that is wrong is refused with its place") {

@@ -103,8 +103,11 @@ std::shared_ptr<const FeatureMap> FeatureMap::learn(const Schema& schema, const 
   auto map = std::shared_ptr<FeatureMap>(new FeatureMap(schema));
   std::vector<Count> counts(schema.categories.size());
   for (auto* numbers : {&map->means_, &map->squares_, &map->known_}) numbers->resize(schema.dense.size());
+  // The training data decide whether values weigh the rows, so that any value is read here.
+  Schema any_values = schema;
+  for (CategoryColumn& column : any_values.categories) column.weighted = true;
   for (const std::string& file : files) {
-    ClickReader reader(file, schema, ClickReader::Labels::required);
+    ClickReader reader(file, any_values, ClickReader::Labels::required);
     Reading progress(file);
     for (ClickRow row; reader.next(row); progress.at(reader.lines())) map->count(row, counts);
   }

@@ -125,14 +125,16 @@ DenseColumn dense_from(const Reader& entry) {
   return column;
 }
 
-CategoryColumn category_from(const Reader& entry) {
+// `whole_line`: the column is the bag of all entries of a libFM line.
+CategoryColumn category_from(const Reader& entry, bool whole_line) {
   CategoryColumn column;
   column.column = name_in(entry);
   column.encoding = entry.word("encoding", encodings, Encoding::vocabulary);
   column.rows = entry.integer("rows", 0, 1, most_rows);
   column.min_count = entry.integer("min_count", 1, 1, most_rows);
   column.separator = entry.text("separator", "");
-  column.most = entry.integer("most", column.separator.empty() ? 1 : 0, 0, longest_bag);
+  const bool bag = whole_line || !column.separator.empty();
+  column.most = entry.integer("most", bag ? 0 : 1, 0, longest_bag);
   column.mean = entry.word("pooling", poolings, false);
   column.weighted = entry.flag("weighted", false);
   if (column.encoding == Encoding::hash && column.rows == 0)
@@ -197,9 +199,11 @@ Schema parse_schema(std::string_view text, const std::string& name) {
              [&](const Reader& entry) { schema.columns.push_back(name_in(entry)); });
   each_entry(reader, "dense", most_dense, {"column", "transform", "mean", "deviation"},
              [&](const Reader& entry) { schema.dense.push_back(dense_from(entry)); });
+  const bool whole_line =
+      schema.format == ClickFormat::libfm && reader.has("categories") && reader.at("categories").size() == 1;
   each_entry(reader, "categories", most_categories,
              {"column", "encoding", "rows", "min_count", "separator", "most", "pooling", "weighted"},
-             [&](const Reader& entry) { schema.categories.push_back(category_from(entry)); });
+             [&](const Reader& entry) { schema.categories.push_back(category_from(entry, whole_line)); });
   check_schema(schema, name);
   return schema;
 }
