@@ -260,6 +260,35 @@ TEST_CASE("clicks: Criteo's columns, and libFM by position or as a bag") {
   }
 }
 
+TEST_CASE("clicks: rows to predict may lack the label, the column of the label, and all fields") {
+  const Schema named =
+      parse_schema(R"({"format": "tsv", "label": "y", "dense": ["x"], "categories": ["c"]})", "named.json");
+  const Schema unnamed = parse_schema(
+      R"({"format": "tsv", "header": false, "columns": ["x", "y", "c"], "label": "y", "dense": ["x"],
+          "categories": ["c"]})",
+      "unnamed.json");
+  const auto check = [](const Schema& schema, const std::string& text) {
+    ClickReader reader(ByteStream::of(text), "rows", schema, ClickReader::Labels::optional);
+    ClickRow row;
+    REQUIRE(reader.next(row));
+    CHECK((row.label == -1 && row.dense[0] == 5 && row.keys[0] == category_key("a")));
+    REQUIRE(reader.next(row));
+    CHECK((row.label == -1 && std::isnan(row.dense[0]) && row.keys[0] == category_key("")));
+    CHECK_FALSE(reader.next(row));
+  };
+  check(named, "c\tx\na\t5\n\t\n");
+  check(named, "x\ty\tc\n5\t\ta\n\t\t\n\n\n");
+  check(unnamed, "5\ta\n\t\n");
+  check(unnamed, "5\t\ta\n\t\t\n");
+  const auto refused = [&](const std::string& text, ClickReader::Labels labels, const std::string& message) {
+    ClickReader reader(ByteStream::of(text), "rows", unnamed, labels);
+    ClickRow row;
+    CHECK_THROWS_WITH(reader.next(row), Contains(message));
+  };
+  refused("5\n", ClickReader::Labels::optional, "line 1: has 1 column, 3 are wanted, or 2 without the label");
+  refused("5\ta\n", ClickReader::Labels::required, "line 1: has 2 columns, 3 are wanted");
+}
+
 TEST_CASE("clicks: a schema that is wrong is refused with its place") {
   check_refused("[]", "must be a JSON object");
   check_refused(R"({"label": "y", "categories": ["a"], "hedaer": true})", "no key 'hedaer'");

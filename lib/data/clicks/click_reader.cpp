@@ -80,7 +80,8 @@ void ClickReader::split(std::string_view line) {
 
 bool ClickReader::next(ClickRow& row) {
   for (std::string_view line; lines_->next(line);) {
-    if (is_blank(line) && names_.size() != 1) {
+    // Tabs alone are a row of TSV whose fields are all missing, and an empty line a row of one column.
+    if (schema_.format == ClickFormat::libfm ? is_blank(line) : line.empty() && names_.size() != 1) {
       if (first_empty_ == 0) first_empty_ = lines_->line();
       continue;
     }
@@ -97,15 +98,20 @@ bool ClickReader::next(ClickRow& row) {
 }
 
 void ClickReader::take_columns(ClickRow& row) {
-  if (fields_.count() != names_.size())
-    fail_input("[data] {}: line {}: has {} column{}, {} are wanted{}", lines_->path(), row.line, fields_.count(),
+  // Rows without a header that lack one column lack that of the label, as Criteo's test set does.
+  const bool may_lack = labels_ == Labels::optional && !schema_.header && label_at_ != SIZE_MAX;
+  const bool lacks = may_lack && fields_.count() + 1 == names_.size();
+  if (fields_.count() != names_.size() && !lacks)
+    fail_input("[data] {}: line {}: has {} column{}, {} are wanted{}{}", lines_->path(), row.line, fields_.count(),
                fields_.count() == 1 ? "" : "s", names_.size(),
+               may_lack ? fmt::format(", or {} without the label", names_.size() - 1) : "",
                schema_.format == ClickFormat::csv ? "; put a field that holds a comma in quotes" : "");
-  row.label = label_at_ == SIZE_MAX ? -1 : label_from(fields_[label_at_], row.line);
+  const auto field = [&](std::size_t at) { return fields_[at - (lacks && at > label_at_)]; };
+  row.label = lacks || label_at_ == SIZE_MAX ? -1 : label_from(field(label_at_), row.line);
   for (std::size_t i = 0; i < dense_at_.size(); ++i)
-    row.dense.push_back(number_from(schema_.dense[i], fields_[dense_at_[i]], row.line));
+    row.dense.push_back(number_from(schema_.dense[i], field(dense_at_[i]), row.line));
   for (std::size_t i = 0; i < categories_at_.size(); ++i)
-    take_category(schema_.categories[i], fields_[categories_at_[i]], row);
+    take_category(schema_.categories[i], field(categories_at_[i]), row);
 }
 
 void ClickReader::take_category(const CategoryColumn& column, std::string_view text, ClickRow& row) const {
