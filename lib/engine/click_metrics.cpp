@@ -117,7 +117,10 @@ void add_bootstrap_errors(const ClickScores& scores, int samples, std::uint64_t 
     if (!std::isnan(drawn.auc)) auc.push_back(drawn.auc), nce.push_back(drawn.nce);
     task.advance();
   }
-  if (auc.size() < 2) return;
+  if (auc.size() < 2) {
+    metrics.auc_error = metrics.nce_error = NAN;
+    return;
+  }
   metrics.auc_error = deviation_of(auc), metrics.nce_error = deviation_of(nce);
 }
 

@@ -22,7 +22,7 @@ struct ClickMetrics {
   double nce = 0;
   double calibration = 0;  // predicted clicks / clicks (the same, section 3); NaN without clicks
   std::vector<CalibrationBin> bins;
-  double auc_error = 0, nce_error = 0;  // by bootstrap; 0: not measured
+  double auc_error = 0, nce_error = 0;  // by bootstrap; 0: not measured; NaN as the two are
 };
 
 // The logits of examples and their labels, 0 or 1.

@@ -37,6 +37,10 @@ TEST_CASE("click metrics: one kind of label has no AUC") {
   CHECK(std::isnan(click_metrics({{1, 2}, {1, 1}}).auc));
   CHECK(std::isnan(click_metrics({{1, 2}, {0, 0}}).calibration));
   CHECK(click_metrics({}).count == 0);
+  const ClickScores alike{{1, 2, 3}, {1, 1, 1}};
+  ClickMetrics metrics = click_metrics(alike);
+  add_bootstrap_errors(alike, 20, 1, metrics);
+  CHECK((std::isnan(metrics.auc_error) && std::isnan(metrics.nce_error)));
 }
 
 // For two normal distributions whose means differ by d deviations, the error of AUC follows Hanley and McNeil 1982
