@@ -308,6 +308,38 @@ TEST_CASE("clicks: a schema that is wrong is refused with its place") {
   check_refused("{", "schema.json");
 }
 
+TEST_CASE("clicks: a key of a schema file that would change nothing is refused") {
+  const Scratch scratch;
+  const auto idle = [&](const std::string& schema, const std::string& message) {
+    CHECK_THROWS_WITH(read_schema(scratch.write("schema.json", schema)), Contains(message + " has no effect"));
+  };
+  const auto column = [&](const std::string& keys, const std::string& message, const char* format = "csv") {
+    const std::string label = format == std::string("csv") ? R"("label": "y", )" : "";
+    idle(fmt::format(R"({{"format": "{}", {}"categories": ["a", {{"column": "b", {}}}]}})", format, label, keys),
+         "categories[1]: " + message);
+  };
+  column(R"("rows": 9)", "'rows'");
+  column(R"("encoding": "id", "min_count": 2)", "'min_count'");
+  column(R"("most": 3)", "'most'");
+  column(R"("pooling": "mean")", "'pooling'");
+  column(R"("weighted": true)", "'weighted'");
+  column(R"("pooling": "mean")", "'pooling'", "libfm");
+  column(R"("separator": "|")", "'separator'", "libfm");
+  idle(R"({"label": "y", "columns": ["y", "a"], "categories": ["a"]})", "'columns'");
+  idle(R"({"format": "libfm", "label": "y", "categories": ["a"]})", "'label'");
+  idle(R"({"label": "y", "dense": [{"column": "x", "mean": 3}], "categories": ["a"]})", "dense[0]: 'mean'");
+  CHECK_NOTHROW(read_schema(scratch.write("schema.json", schema_text)));
+  CHECK_NOTHROW(read_schema(scratch.write(
+      "schema.json", R"({"format": "libfm", "categories": [{"column": "all", "most": 9, "pooling": "mean"}]})")));
+  DataSpec spec;
+  spec.task = Task::ctr;
+  spec.schema =
+      scratch.write("schema.json", R"({"label": "y", "categories": [{"column": "a", "encoding": "hash", "rows": 3}]})");
+  spec.files = {scratch.write("rows.csv", "y,a\n1,u\n")};
+  spec.min_count = 2;
+  CHECK_THROWS_WITH(ClickDataset::open(spec), Contains("--min-count has no effect"));
+}
+
 TEST_CASE("clicks: rows that are wrong are refused with file, line and column") {
   check_rows_refused("", "first line must name the columns");
   check_rows_refused("color,age,size,tags,shop\n", "no column 'click'");

@@ -100,6 +100,9 @@ void FeatureMap::set_hash() {
 
 std::shared_ptr<const FeatureMap> FeatureMap::learn(const Schema& schema, const std::vector<std::string>& files,
                                                     const FeatureRules& rules) {
+  const auto has_vocabulary = [](const CategoryColumn& column) { return column.encoding == Encoding::vocabulary; };
+  if (rules.min_count > 0 && std::ranges::none_of(schema.categories, has_vocabulary))
+    fail_input("[data] --min-count has no effect: the schema has no column with a vocabulary; leave it out");
   auto map = std::shared_ptr<FeatureMap>(new FeatureMap(schema));
   std::vector<Count> counts(schema.categories.size());
   for (auto* numbers : {&map->means_, &map->squares_, &map->known_}) numbers->resize(schema.dense.size());

@@ -169,6 +169,45 @@ void check_schema(const Schema& schema, const std::string& name) {
   check_names(schema, name);
 }
 
+// A key of a schema file that would change nothing. A stored schema, which has what the training data decided, may hold
+// it.
+[[noreturn]] void fail_idle(const std::string& place, const char* key, const std::string& why) {
+  fail_input("{}: '{}' has no effect: {}; leave it out", place, key, why);
+}
+
+void refuse_idle(const Json& entry, const CategoryColumn& column, const Schema& schema, const std::string& place) {
+  const bool libfm = schema.format == ClickFormat::libfm;
+  const bool bag = schema.libfm_bag() || !column.separator.empty();
+  const char* one = libfm ? "with several categories each entry of a line is one"
+                          : "the field is one category; name the 'separator' of a bag";
+  if (column.encoding == Encoding::vocabulary && entry.contains("rows"))
+    fail_idle(place, "rows", R"(a vocabulary has a row for each category; add "encoding": "hash" for a fixed number)");
+  if (column.encoding != Encoding::vocabulary && column.min_count > 1)
+    fail_idle(place, "min_count", "it is for a vocabulary, and this column has another 'encoding'");
+  if (libfm && !column.separator.empty()) fail_idle(place, "separator", "libFM lines have no fields");
+  if (!bag && column.most != 1) fail_idle(place, "most", one);
+  if (!bag && column.mean) fail_idle(place, "pooling", one);
+  if (!libfm && column.weighted) fail_idle(place, "weighted", "only entries of libFM lines have values");
+}
+
+void refuse_idle(const Json& json, const Schema& schema, const std::string& name) {
+  const auto entries = [&](const char* key, const auto& take) {
+    if (!json.contains(key)) return;
+    for (std::size_t i = 0; i < json[key].size(); ++i) take(json[key][i], i, fmt::format("{}: {}[{}]", name, key, i));
+  };
+  for (const char* key : {"header", "columns", "label"})
+    if (schema.format == ClickFormat::libfm && json.contains(key)) fail_idle(name, key, "libFM lines have no columns");
+  if (schema.header && !schema.columns.empty())
+    fail_idle(name, "columns", R"(the first line names the columns; add "header": false if it does not)");
+  entries("dense", [&](const Json& entry, std::size_t, const std::string& place) {
+    for (const char* key : {"mean", "deviation"})
+      if (entry.contains(key)) fail_idle(place, key, "it is that of the training data");
+  });
+  entries("categories", [&](const Json& entry, std::size_t i, const std::string& place) {
+    refuse_idle(entry, schema.categories[i], schema, place);
+  });
+}
+
 Json dense_json(const DenseColumn& column) {
   Json json{{"column", column.column}, {"transform", word_of(transforms, column.transform)}};
   if (column.transform == Transform::standard) json["mean"] = column.mean, json["deviation"] = column.deviation;
@@ -208,7 +247,12 @@ Schema parse_schema(std::string_view text, const std::string& name) {
   return schema;
 }
 
-Schema read_schema(const std::string& path) { return parse_schema(read_file(path, io::largest_config), path); }
+Schema read_schema(const std::string& path) {
+  const std::string text = read_file(path, io::largest_config);
+  Schema schema = parse_schema(text, path);
+  refuse_idle(io::parse_json(text, path), schema, path);
+  return schema;
+}
 
 Schema criteo_schema() {
   Schema schema;

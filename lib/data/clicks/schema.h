@@ -61,7 +61,7 @@ constexpr std::int64_t longest_bag = 4096;
 // last two lists of names or of objects with a name in "column". InputError that starts with `name` for unknown keys,
 // for values of another kind, and for a column that is named twice or is not among `columns`.
 Schema parse_schema(std::string_view text, const std::string& name);
-// Reads a schema file.
+// Reads a schema file. The same errors, and one for a key that would change nothing.
 Schema read_schema(const std::string& path);
 // Criteo's: tab separated, no header; label, I1 to I13 (log), C1 to C26.
 Schema criteo_schema();
