@@ -184,6 +184,8 @@ std::vector<Option> generation_options() {
 }
 
 int generate_lines(const OptionValues& values, StoredModel& stored) {
+  if (values.real("temperature") <= 0)
+    refuse_options(values, {"top-p", "seed"}, "--temperature 0 takes the most probable token; nothing is drawn");
   engine::GenerateOptions options = options_of(values, stored);
   const Chat chat{open_chat(values, *stored.tokenizer), values.has("system") ? values.text("system") : ""};
   if (!chat.source && !chat.system.empty()) fail_input("[predict] --system goes with --chat");

@@ -86,6 +86,12 @@ void check_lengths(const OptionValues& values, const models::ModelSpec& spec, co
                values.integer("seq"), common.positions, common.positions);
 }
 
+void refuse_options(const OptionValues& values, std::initializer_list<const char*> names, const std::string& why) {
+  for (const char* name : names)
+    if (values.source(name) == OptionSource::flag)
+      fail_input("[{}] --{} has no effect: {}; leave it out", values.table().verb(), name, why);
+}
+
 std::vector<Option> line_options() { return options_named(words); }
 
 std::string labels_of_set(const std::vector<std::string>& labels, const std::vector<std::uint8_t>& set) {

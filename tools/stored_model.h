@@ -42,6 +42,10 @@ void settle_length(OptionValues& values, const models::ModelSpec& spec);
 // Throws an InputError if the tokenizer has more pieces than the model, or --seq exceeds the model's positions.
 void check_lengths(const OptionValues& values, const models::ModelSpec& spec, const data::Tokenizer& tokenizer);
 
+// InputError for one of these options on the command line, which have no effect because of `why` ("MODEL is no
+// decoder").
+void refuse_options(const OptionValues& values, std::initializer_list<const char*> names, const std::string& why);
+
 // The chat template beside the tokenizer; null without --chat.
 std::shared_ptr<const data::ChatTemplate> open_chat(const OptionValues& values, const data::Tokenizer& tokenizer);
 std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values,

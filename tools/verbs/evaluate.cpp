@@ -100,6 +100,22 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
   print_out(fmt::format("\n{}", report::render_for_stdout(report::label_table(evaluation))));
 }
 
+void refuse_without_effect_on(const OptionValues& values, const StoredModel& stored) {
+  const data::Task task = models::common(stored.spec).task;
+  if (values.text("task") == "choice")
+    refuse_options(values, {"text", "label", "data-format", "chat", "document-end", "stride"},
+                   "--task choice reads questions with their choices");
+  if (task != data::Task::mlm)
+    refuse_options(values, {"mask-probability", "whole-words", "first-length"},
+                   fmt::format("{} is no model of masked words", stored.folder));
+  if (task != data::Task::mlm && task != data::Task::ctr)  // clicks: samples for the errors of the measures
+    refuse_options(values, {"seed"}, fmt::format("{} is measured without draws", stored.folder));
+  if (task != data::Task::clm)
+    refuse_options(values, {"document-end", "stride", "chat"}, fmt::format("{} is no decoder", stored.folder));
+  if (data::predicts_words(task) || task == data::Task::pairs)
+    refuse_options(values, {"label"}, fmt::format("the task {} has no labels", data::name_of(task)));
+}
+
 }  // namespace
 
 OptionTable evaluate_table() {
@@ -163,12 +179,11 @@ int run_evaluate(const OptionValues& given) {
   if (values.has("against")) return evaluate_against(values);
   if (values.list("data").empty()) fail_input("[evaluate] --data is missing: name the files to evaluate on");
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
+  refuse_without_effect_on(values, stored);
   if (values.text("task") == "choice") return evaluate_choices(values, stored);
   if (models::common(stored.spec).task == data::Task::embed) return evaluate_sentences(values, stored);
   if (data::learns_labels(models::common(stored.spec).task) && !values.has("label"))
     fail_input("[evaluate] --label is missing: name the column of the label");
-  if (values.has("stride") && models::common(stored.spec).task != data::Task::clm)
-    fail_input("[evaluate] --stride: the model is no decoder");
   if (values.has("stride") && values.integer("stride") >= values.integer("seq"))
     fail_input(
         "[evaluate] --stride {} would leave out tokens between windows of --seq {}; use --stride {} or less, or "

@@ -130,6 +130,15 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
   answers.finish();
 }
 
+void refuse_without_effect_on(const OptionValues& values, const StoredModel& stored) {
+  refuse_options(values, {"label", "document-end"}, "the answers need neither labels nor an end of the text");
+  if (std::holds_alternative<models::DecoderSpec>(stored.spec))
+    return refuse_options(values, {"seq", "batch"},
+                          "texts are continued one by one, and are as long as the model's positions allow");
+  refuse_options(values, {"max-tokens", "temperature", "top-p", "seed", "system", "chat"},
+                 fmt::format("{} is no decoder, which continues texts", stored.folder));
+}
+
 }  // namespace
 
 OptionTable predict_table() {
@@ -163,6 +172,7 @@ OptionTable predict_table() {
 int run_predict(const OptionValues& given) {
   OptionValues values = given;
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
+  refuse_without_effect_on(values, stored);
   if (stored.features) {
     if (values.has("npy")) fail_input("[predict] --npy: a model of clicks has no embeddings of texts");
     return predict_clicks(values, stored);

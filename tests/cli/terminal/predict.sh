@@ -145,6 +145,31 @@ run "$COMERA" predict labels --data missing.csv
 expect_refused 'missing\.csv'
 run_with x "$COMERA" predict labels --text body
 expect_refused 'text goes with --data FILE'
+while read -r model options; do
+  # shellcheck disable=SC2086
+  run_with x "$COMERA" predict $model $options
+  expect_refused "predict. ${options%% *} has no effect: "
+done <<'END'
+labels --max-tokens 5
+labels --chat
+vectors --temperature 1
+labels --label label
+stories --seq 8
+stories --top-p 0.5
+stories --seed 3 --temperature 0
+END
+while read -r model options; do
+  # shellcheck disable=SC2086
+  run "$COMERA" evaluate $model --data train.tsv $options
+  expect_refused "evaluate. ${options%% *} has no effect: "
+done <<'END'
+labels --whole-words
+labels --seed 3
+labels --document-end
+stories --label label
+stories --stride 4 --task choice
+labels --dtype bf16 --against labels
+END
 run_with x "$COMERA" predict labels --json --jsonl
 expect_refused 'json and --jsonl exclude each other'
 finish
