@@ -307,8 +307,14 @@ OptionTable tensorize_table() {
   table.common({"ratio", "budget", "tol", "calibrate", "form", "include", "exclude", "max-error", "dry-run", "output"});
   table
       .only_with({"calibrate"}, {"calibrate-tokens", "calibrate-length", "text", "sequential", "clip-tokens",
-                                 "refine-steps", "refine-lr"})
+                                 "refine-steps", "refine-lr", "chat", "data-format"})
+      .only_with({"refine=auto|always"}, {"refine-steps", "refine-lr"})
       .only_with({"bits=auto|2|3|4|8", "plan"}, {"sweeps", "corrections"})
+      .only_with({"calibrate"}, {"sweeps", "corrections"})
+      .only_with({"ratio", "budget", "tol", "plan"}, {"corrections"})
+      .only_with({"bits=none", "layer"}, {"order", "gauge", "allow-slower", "exact-rows"})
+      .only_with({"form=tt|ttm", "calibrate", "layer"}, {"order"})  // form auto without text: low-rank pairs
+      .only_with({"form=auto|tt|ttm", "layer"}, {"order"})
       .only_with({"ratio", "budget"}, {"uniform", "floor", "budget-of"});
   table.example("comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5")
       .example("comera tensorize model -o small --ratio 1.25,1.67,2.5 --exclude '*embeddings*'")

@@ -33,6 +33,17 @@ refused "query=rank:4': a rank beside bits is that of a correction" bert -o out 
 refused 'no grid of --bits has an error within --tol 0.0001; 8 bits have the least' bert -o out --bits 4 --tol 0.0001
 refused 'sweeps has no effect without --bits auto[|]2[|]3[|]4[|]8 or --plan; add it' bert -o out --ratio 2 --sweeps 3
 refused 'calibrate-tokens has no effect without --calibrate; add it' bert -o out --ratio 2 --calibrate-tokens 100
+refused 'sweeps has no effect without --calibrate; add it' bert -o out --bits 4 --sweeps 3
+refused 'chat has no effect without --calibrate; add it' bert -o out --ratio 2 --chat
+for option in '--order 3' --no-gauge --allow-slower '--exact-rows 2'; do
+  # shellcheck disable=SC2086
+  refused 'has no effect without --bits none or --layer; add it' bert -o out --bits 4 $option
+done
+refused 'order has no effect without --form tt[|]ttm or --calibrate or --layer' bert -o out --ratio 2 --order 3
+refused 'order has no effect without --form auto[|]tt[|]ttm' bert -o out --ratio 2 --order 3 --form lowrank \
+  --calibrate bert/config.json
+refused 'refine-steps has no effect without --refine auto[|]always' bert -o out --ratio 2 --refine never \
+  --calibrate bert/config.json --refine-steps 3
 refused 'uniform has no effect without --ratio or --budget; add it' bert -o out --rank 4 --uniform
 refused "rank 40 is not between 1 and 32" bert -o out --ratio 2 --layer '*query=rank:40'
 mkdir taken
