@@ -152,6 +152,7 @@ void settle_model(OptionValues& values, RunSetup& setup, const models::DataFacts
 RunSetup begin_setup(OptionValues& values) {
   RunSetup setup;
   settle_folder(values, setup);
+  train::refuse_settings_without_effect(values);
   setup.options = train::train_options(values);
   return setup;
 }
@@ -183,6 +184,7 @@ RunSetup set_up_run(OptionValues& values, const std::function<void(OptionValues&
 
 RunSetup setup_without_data(OptionValues& values, const std::function<void(OptionValues&)>& settle) {
   RunSetup setup;
+  train::refuse_settings_without_effect(values);
   setup.options = train::train_options(values);
   const bool clicks = setup.options.task == data::Task::ctr;
   if (clicks && !values.list("data").empty()) open_clicks(values, setup);

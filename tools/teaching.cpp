@@ -35,6 +35,22 @@ std::string target_of(const OptionValues& values, data::Task task) {
   return word;
 }
 
+// Logits have a temperature, vectors a distance, the numbers of a regression neither.
+void refuse_without_effect_on(const std::string& target, const OptionValues& values, data::Task task) {
+  const bool softmax = target == "logits" && task != data::Task::regression;
+  const bool vectors = target != "logits";
+  for (const auto& [name, has_effect] :
+       {std::pair{"distill-temperature", softmax}, std::pair{"distill-distance", vectors}})
+    if (!has_effect && values.source(name) == OptionSource::flag)
+      fail_input("[finetune] --{} has no effect, since the teacher's {} are learned{}; leave it out", name,
+                 vectors   ? target == "hidden" ? "hidden states" : "embeddings"
+                 : softmax ? "logits"
+                           : "numbers",
+                 softmax   ? " by their softmax"
+                 : vectors ? " by their distance"
+                           : " by squared error");
+}
+
 // Both read the same images.
 void check_frame(const OptionValues& values, const RunSetup& setup, const models::ModelSpec& teacher) {
   const auto &own = std::get<models::VitSpec>(setup.spec), &other = std::get<models::VitSpec>(teacher);
@@ -161,6 +177,7 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
   const std::string& folder = values.text("teacher");
   io::require_model_folder("[finetune] --teacher", folder);
   const std::string target = target_of(values, setup.options.task);
+  refuse_without_effect_on(target, values, setup.options.task);
   if (setup.options.task == data::Task::embed) models::require_no_prompt(folder, "finetune");
   const models::ModelSpec spec = teacher_spec(folder, target, setup);
   if (std::holds_alternative<models::VitSpec>(spec) != std::holds_alternative<models::VitSpec>(setup.spec))

@@ -152,7 +152,12 @@ void add_run_options(OptionTable& table) {
       .only_with({"task=ctr"}, {"schema", "min-count", "hash-rows"})
       .only_with({"task=image"}, {"crop", "flip"})
       .only_with({"task=clm"}, {"document-end"})
-      .only_with({"dev"}, {"eval-every", "patience"});
+      .only_with({"task=classify|regression|multilabel|tag"}, {"label"})
+      .only_with({"dev"}, {"eval-every", "patience", "best-by"})
+      .only_with({"schedule=linear|cosine"}, {"lr-final"})
+      .only_with({"adapt-ranks"}, {"tau", "gamma", "rank-penalty", "prune-every"})
+      .only_with({"target-ratio", "target-size", "target-fraction"},
+                 {"late-after", "rho-loss", "rho-size", "scheduled-cuts"});
   table.foreign_table("hashes").foreign_table("paths").foreign_table("files");
 }
 

@@ -1,6 +1,8 @@
 #include "lib/train/memory_options.h"
 
 #include "lib/core/error.h"
+#include "lib/core/join.h"
+#include "lib/core/options/rule.h"
 #include "lib/layers/activations/policy.h"
 
 namespace comera::train {
@@ -165,6 +167,32 @@ layers::ProjectedSettings projected_settings(const OptionValues& values) {
   return settings;
 }
 
+// Settings of the command line for words of --activations or --optimizer that the call does not have.
+struct SettingsOf {
+  const char* option;              // the list of words
+  std::vector<const char*> words;  // the settings are for these
+  std::vector<const char*> names;
+};
+
+std::vector<SettingsOf> settings_of_words() {
+  return {{"activations",
+           {"compact"},
+           {"compact-ratio", "compact-rank", "compact-sketch", "compact-refresh", "compact-scale", "compact-beside",
+            "compact-shared"}},
+          {"activations", {"velora"}, {"velora-group", "velora-scale"}},
+          {"activations", {"offload"}, {"offload-bandwidth", "offload-speed", "offload-memory"}},
+          {"optimizer", {"galore", "galore8bit"}, {"galore-rank", "galore-refresh", "galore-scale"}},
+          {"optimizer", {"lomo", "adalomo"}, {"lomo-scale"}},
+          {"optimizer", {"lomo"}, {"lomo-clip"}}};
+}
+
+bool asks_for(const OptionValues& values, const SettingsOf& settings) {
+  for (const std::string& text : values.list(settings.option))
+    for (const char* word : settings.words)
+      if (split_layer_word(text).value == word) return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<Option> memory_options(const char* group) {
@@ -176,6 +204,19 @@ std::vector<Option> memory_options(const char* group) {
   rows.push_back(number_in(lomo_group, "lomo-scale", "1", "learning rate of lomo and adalomo as a multiple of --lr"));
   rows.push_back(number_in(lomo_group, "lomo-clip", "1", "lomo: limit of the norm of each gradient; 0: none"));
   return rows;
+}
+
+void refuse_settings_without_effect(const OptionValues& values) {
+  // --fit and --explain try policies that the call does not name.
+  for (const char* name : {"fit", "explain"})
+    if (values.table().find(name) && values.source(name) == OptionSource::flag) return;
+  for (const SettingsOf& settings : settings_of_words()) {
+    if (asks_for(values, settings)) continue;
+    for (const char* name : settings.names)
+      if (values.source(name) == OptionSource::flag)
+        fail_input("[{}] --{} has no effect without --{} {}; add it, or leave out --{}", values.table().verb(), name,
+                   settings.option, join(settings.words, " or "), name);
+  }
 }
 
 void read_memory_options(const OptionValues& values, engine::EngineOptions& engine, OptimizerOptions& optimizer) {

@@ -10,6 +10,9 @@ namespace comera::train {
 
 // --activations and --optimizer in this group of help, and the settings of --activations compact.
 std::vector<Option> memory_options(const char* group);
+// InputError for a setting of the command line whose policy or method the call does not have, as
+// refuse_without_effect().
+void refuse_settings_without_effect(const OptionValues& values);
 // Sets recomputation, the keeper, and the optimiser's method, without clipping for one that updates in the backward.
 // Throws InputError if values contradict each other.
 void read_memory_options(const OptionValues& values, engine::EngineOptions& engine, OptimizerOptions& optimizer);

@@ -240,6 +240,7 @@ OptionTable bench_table() {
 }
 
 int run_bench(const OptionValues& values) {
+  train::refuse_settings_without_effect(values);
   report::BenchReport report;
   for (const std::string& isa : sets_of(values)) {
     if (report.rows.empty()) {

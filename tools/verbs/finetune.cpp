@@ -284,6 +284,7 @@ std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& se
 
 RunSetup set_up_dry(OptionValues& values) {
   RunSetup setup;
+  train::refuse_settings_without_effect(values);
   setup.options = train::train_options(values);
   bool fresh = false;
   setup.spec = spec_for(values, planned_labels(values, setup), fresh);
@@ -310,6 +311,7 @@ OptionTable finetune_table() {
       .add(gentle_options())
       .add(adaptation_options());
   add_run_options(table);
+  table.only_with({"teacher"}, {"distill", "distill-distance", "distill-temperature", "distill-weight"});
   table.synonyms({"train", "training", "fine-tune", "distill", "heal", "adapt"});
   table.common({"data", "dev", "text", "label", "task", "teacher", "epochs", "lr", "resume", "output"});
   table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 -o healed");

@@ -96,6 +96,8 @@ run "$COMERA" bench --model encoder-small --layers 1 --form dense --batch 2 --se
 expect_exit 0
 refuses 'compact-ratio' --data train.tsv "${columns[@]}" --activations compact --compact-ratio 1.5
 refuses 'no input of a linear layer is projected' --data train.tsv "${columns[@]}" --activations compact --compact-rank 999
+refuses 'compact-refresh has no effect without --activations compact' --data train.tsv "${columns[@]}" \
+  --activations int8 --compact-refresh 3
 refuses 'a projection needs at least one column' --data train.tsv "${columns[@]}" --activations compact --compact-ratio 0
 
 # inputs of norms from their outputs: within rounding, so the bytes differ, and a resume may not change it
@@ -129,9 +131,8 @@ refuses 'velora: it keeps no value: .* use keep in place of cheap or share' --fo
 refuses 'no dense linear layer matches; for layers in tensor-train or low-rank form use int4' --form tt \
   --data train.tsv "${columns[@]}" --activations velora
 # In each of 6 blocks, for 8 x 128 tokens: the inputs of q, k and v, of gate and up, and of down
-saved_bytes_of() { # POLICY
-  run "$COMERA" pretrain --model llama-6m --task clm --form dense --batch 8 --seq 128 --activations "$1" \
-    --velora-group 16 --dry-run --json
+saved_bytes_of() { # POLICY [OPTION...]
+  run "$COMERA" pretrain --model llama-6m --task clm --form dense --batch 8 --seq 128 --dry-run --json --activations "$@"
   expect_exit 0
   python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["memory"]["saved"])' .out
 }
@@ -139,7 +140,7 @@ rm -rf four
 run "$COMERA" pretrain "${tiny[@]}" --form dense --activations act2bit,velora --velora-group 4 --threads 4 -o four
 expect_exit 0
 expect_same_bytes one/model.safetensors four/model.safetensors
-expect_equal $(($(saved_bytes_of keep) - $(saved_bytes_of velora))) $((6 * 8 * 128 * 4 * (256 + 256 + 688) * 15 / 16))
+expect_equal $(($(saved_bytes_of keep) - $(saved_bytes_of velora --velora-group 16))) $((6 * 8 * 128 * 4 * (256 + 256 + 688) * 15 / 16))
 
 # values in host memory: for GPUs, planned without one
 for device in cpu reference; do

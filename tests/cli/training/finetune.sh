@@ -188,6 +188,18 @@ run_refused "a teacher must have the student's vocabulary" finetune small --teac
   --data train.tsv
 run "$COMERA" pretrain "${model[@]}" --hidden 16 --form dense --tokenizer vocab.txt --seq 8 --batch 4 --steps 1 \
   --quiet "${columns[@]}" --data train.tsv -o narrow
+# Options that can have no effect in their call.
+run_refused 'distill-weight has no effect without --teacher;' finetune small "${go[@]}" "${columns[@]}" \
+  --data train.tsv --distill-weight 0.5
+run_refused 'distill-distance has no effect, since .* logits are learned by their softmax' finetune small \
+  --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv --distill-distance cosine
+run_refused 'distill-temperature has no effect, since .* hidden states are learned by their distance' finetune small \
+  --teacher dense --distill hidden "${go[@]}" "${columns[@]}" --data train.tsv --distill-temperature 3
+run_refused 'tau has no effect without --adapt-ranks;' finetune small "${go[@]}" "${columns[@]}" --data train.tsv --tau 1
+run_refused 'late-after has no effect without --target-ratio or --target-size or --target-fraction' finetune small \
+  "${go[@]}" "${columns[@]}" --data train.tsv --late-after 2
+run_refused 'lr-final has no effect without --schedule linear[|]cosine' finetune small "${go[@]}" "${columns[@]}" \
+  --data train.tsv --schedule constant --lr-final 0.5
 run_refused 'its vectors have 16 numbers, the student.s 32; use a teacher whose vectors have 32$' finetune small \
   --task embed --teacher narrow "${go[@]}" --data corpus.txt
 run_refused 'its vectors have 16 numbers, the student.s 32; use --distill logits' finetune small --teacher narrow \

@@ -170,14 +170,14 @@ refuse "bad.tsv: line 3: the label 'inf'" inf
 refuse "bad.tsv: line 3: the label '1e40' .* larger than a float" 1e40
 refuse "bad.tsv: line 3: the label \(column 'score'\) is empty" ''
 refuse "every label of column 'score' is 1.5" 1.5
-refuse "best-by accuracy: the task regression has no such measure; use --best-by loss or spearman" 2 --best-by accuracy
+refuse "best-by accuracy: the task regression has no such measure; use --best-by loss or spearman" 2 --best-by accuracy --dev train.tsv
 refuse "its task is classify, the student's regression" 2 --teacher body
 refuse "distill-distance cosine: a regression's numbers are learned by squared error" 2 --teacher run \
   --distill-distance cosine
 run_refused "line 2: the label 'red' .* is no finite number" finetune body --task regression "${columns[@]}" \
   --data train.tsv "${go[@]}" --steps 2
 run_refused "best-by spearman: the task classify has no such measure" finetune body "${columns[@]}" --data train.tsv \
-  "${go[@]}" --steps 2 --best-by spearman
+  "${go[@]}" --steps 2 --best-by spearman --dev dev.tsv
 run "$COMERA" evaluate run --data train.tsv --text text,second --label label
 expect_refused "train.tsv: line 2: the label 'red' \(column 'label'\) is no finite number"
 run "$COMERA" evaluate run --against body --data corpus.txt

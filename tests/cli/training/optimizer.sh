@@ -5,7 +5,8 @@
 . "$(dirname "$0")/../expect.sh"
 # shellcheck source=../tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
-wide=("${tiny[@]}" --hidden 64 --intermediate 128 --save-every 2 --galore-rank 8 --galore-refresh 3)
+wide=("${tiny[@]}" --hidden 64 --intermediate 128 --save-every 2)
+subspaces=(--galore-rank 8 --galore-refresh 3)
 
 named='adamw8bit,*attention*=apollo-mini,*output.dense=galore'
 for method in adagrad sgd adamw8bit galore galore8bit apollo-mini lomo adalomo "$named"; do for form in dense tt; do
@@ -13,6 +14,7 @@ for method in adagrad sgd adamw8bit galore galore8bit apollo-mini lomo adalomo "
   [ $form = dense ] && forms=(--form dense) || forms=(--form tt --layer '*output.dense=form:dense')
   run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer adamw -o plain
   expect_exit 0
+  [[ $method == *galore* ]] && forms+=("${subspaces[@]}")
   run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer "$method" --threads 1 -o one
   expect_exit 0
   run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer "$method" --threads 2 -o two
@@ -60,7 +62,7 @@ expect_exit 0
 expect_same_bytes fallen1/model.safetensors fallen2/model.safetensors
 
 # a basis is a state: a resume between two of them has it, and a later one comes from the gradient of its step
-run "$COMERA" pretrain "${wide[@]}" --form dense --optimizer galore -o one
+run "$COMERA" pretrain "${wide[@]}" "${subspaces[@]}" --form dense --optimizer galore -o one
 expect_exit 0
 strings one/checkpoints/step-00000004/optimizer.safetensors | grep -q '"basis\.' || fail 'the basis is in the checkpoint'
 run "$COMERA" pretrain --resume one --galore-rank 4
@@ -79,6 +81,10 @@ refuses 'adagrad needs whole gradients' --data train.tsv "${columns[@]}" --form 
 refuses 'galore needs whole gradients' --data train.tsv "${columns[@]}" --form dense --hidden 64 \
   --optimizer galore --galore-rank 4 --activations compact
 refuses "galore-rank 128: '.*' is 64 x 64" --data train.tsv "${columns[@]}" --form dense --hidden 64 --optimizer galore
+refuses 'galore-rank has no effect without --optimizer galore or galore8bit; add it, or leave out --galore-rank' \
+  --data train.tsv "${columns[@]}" --optimizer '*dense=adamw8bit' --galore-rank 4
+refuses 'lomo-clip has no effect without --optimizer lomo;' --data train.tsv "${columns[@]}" --optimizer adalomo \
+  --lomo-clip 2
 refuses 'no layer of the model matches; its layers are' --data train.tsv "${columns[@]}" --form dense \
   --optimizer 'nothing*=galore'
 refuses 'what matches has no dense linear weight' --data train.tsv "${columns[@]}" --form tt --hidden 64 \
@@ -104,6 +110,8 @@ expect_equal "$(least adalomo)" '--accumulate 1'
 run "$COMERA" bench --model encoder-small --form dense --layers 1 --hidden 64 --intermediate 128 --batch 2 --seq 8 \
   --optimizer adalomo --repetitions 1 --warmup 1
 expect_exit 0
+run "$COMERA" bench --model encoder-small --galore-rank 4
+expect_refused 'galore-rank has no effect without --optimizer galore or galore8bit'
 refuses 'apollo-mini needs whole gradients' --data train.tsv "${columns[@]}" --form dense --hidden 64 \
   --optimizer apollo-mini --activations compact
 refuses 'the model has no dense linear weight of 4096 elements' --data train.tsv "${columns[@]}" --form tt \

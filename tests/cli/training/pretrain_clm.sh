@@ -125,8 +125,9 @@ wide=("${model[@]}" --form dense --layers 1 --hidden 512 --head own --data train
 optimizer_bytes() { "$COMERA" pretrain "${wide[@]}" "$@" --dry-run --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["memory"]["optimizer"])'; }
 saved=$(($(optimizer_bytes) - $(optimizer_bytes --optimizer 'lm_head=adamw8bit')))
 [ "$saved" -gt $((11 * 512 * 5)) ] || fail "the head's moments take 2 bytes in place of 8, $saved bytes less"
-for method in galore apollo-mini; do
-  run "$COMERA" pretrain "${wide[@]}" --optimizer "lm_head=$method" --galore-rank 4 --steps 2 -o "head-$method" --quiet
+for method in 'galore --galore-rank 4' apollo-mini; do
+  # shellcheck disable=SC2086
+  run "$COMERA" pretrain "${wide[@]}" --optimizer lm_head=$method --steps 2 -o "head-$method" --quiet
   expect_exit 0
 done
 run "$COMERA" pretrain "${wide[@]}" --head tied --optimizer '*embed_tokens=adamw8bit' --steps 2 -o no
