@@ -117,8 +117,8 @@ for name in dense-2 tt-2 tt-2-smaller; do measure "$name" --data "$valid" --batc
 
 echo "== fine-tuning: the function that belongs to a docstring, among 100"
 match dense-match dense-2 --lr 1e-4
-match tt-match tt-2 --no-adapt-ranks --lr 1e-4 --lr-cores 3e-4
-match tt-smaller-match tt-2-smaller --no-adapt-ranks --lr 1e-4 --lr-cores 3e-4
+match tt-match tt-2 --no-adapt-ranks --lr 1e-4 --core-rates uniform --lr-cores 3e-4
+match tt-smaller-match tt-2-smaller --no-adapt-ranks --lr 1e-4 --core-rates uniform --lr-cores 3e-4
 for name in dense-match tt-match tt-smaller-match; do measure "$name" --task pairs --data "$test" --batch 100; done
 
 echo "== the large preset: 1 x 128 tokens"

@@ -97,7 +97,7 @@ tune() { # MODEL TASK
   read -r -a columns <<< "$(columns_of "$2")"
   [ ! -s "$folder/$name.evaluation.json" ] || return 0
   logged "$name" "$comera" finetune "$1" "${columns[@]}" --data "$folder/data/$2.train.tsv" --new-head --seq 128 \
-    --batch 32 --seed "$seed" --lr 1e-4 --lr-cores 5e-5 --no-adapt-ranks "${length[@]}" --save-every 10m \
+    --batch 32 --seed "$seed" --lr 1e-4 --no-adapt-ranks "${length[@]}" --save-every 10m \
     --threads "$threads" -o "$folder/$name" --resume
   "$comera" evaluate "$folder/$name" --data "$folder/data/$2.dev.tsv" --threads "$threads" --json \
     2> "$folder/$name.evaluate.log" |

@@ -78,8 +78,8 @@ echo "== heal $heal with the dense model as its teacher"
 healed=$folder/healed/ratio-$heal
 finished "$healed" ||
   "$comera" finetune "$folder/small/ratio-$heal" --teacher "$folder/dense" --data "$folder/healing.tsv" \
-    --dev "$folder/held-out.tsv" --text text --steps "$steps" --warmup 20 "${batch[@]}" --lr 1e-4 --lr-cores 5e-4 \
-    --schedule cosine --weight-decay 0 --dropout 0 --seed "$seed" --threads "$threads" --log-every 50 \
+    --dev "$folder/held-out.tsv" --text text --steps "$steps" --warmup 20 "${batch[@]}" --lr 1e-4 \
+    --core-rates uniform --lr-cores 5e-4 --schedule cosine --weight-decay 0 --dropout 0 --seed "$seed" --threads "$threads" --log-every 50 \
     --eval-every "$steps" -o "$healed" --resume
 
 echo

@@ -172,7 +172,8 @@ heal() { # model cut
   else
     options=(--task clm --batch "${batches[1]}" --seq "${lengths[1]}" --lr 2e-4)
   fi
-  "$comera" finetune "$from" --data "$folder/$1/text/healing.txt" "${options[@]}" --lr-cores 2e-4 --schedule cosine \
+  "$comera" finetune "$from" --data "$folder/$1/text/healing.txt" "${options[@]}" \
+    --core-rates uniform --lr-cores 2e-4 --schedule cosine \
     --warmup 10 --steps "$steps" --weight-decay 0 --dropout 0 --seed "$seed" --threads "$threads" --log-every 10 \
     -o "$out" --resume >&2
 }

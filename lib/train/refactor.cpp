@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/train/stored_chain.h"
 #include "lib/tt/tt_svd.h"
 
 namespace comera::train {
@@ -12,31 +13,11 @@ namespace {
 using engine::Weights;
 using layers::Parameter;
 
-std::vector<double> read(const plan::Machine& machine, const plan::Tensor& tensor) {
-  const engine::HostBytes host(machine, tensor);
-  std::vector<double> numbers(static_cast<std::size_t>(tensor.elements()));
-  layers::load(host.tensor(), 0, numbers);
-  return numbers;
-}
-
 void write(const plan::Machine& machine, const plan::Tensor& tensor, const std::vector<double>& numbers) {
   std::vector<std::byte> bytes(tensor.bytes());
   const plan::Tensor host{bytes.data(), tensor.dtype, tensor.shape, -1};
   for (std::size_t i = 0; i < numbers.size(); ++i) layers::store(host, static_cast<std::int64_t>(i), numbers[i]);
   engine::write(machine, tensor, bytes);
-}
-
-// The chain with its diagonals multiplied into the cores before them.
-tt::Chain read_chain(const plan::Machine& machine, const layers::ChainParameters& chain) {
-  tt::Chain result;
-  result.layout = chain.layout;
-  for (const Parameter* core : chain.cores) result.cores.push_back(read(machine, core->value));
-  for (std::size_t bond = 0; bond < chain.diagonals.size(); ++bond) {
-    const std::vector<double> diagonal = read(machine, chain.diagonals[bond]->value);
-    std::vector<double>& core = result.cores[bond];
-    for (std::size_t i = 0; i < core.size(); ++i) core[i] *= diagonal[i % diagonal.size()];
-  }
-  return result;
 }
 
 void forget(Weights& weights, const Parameter& parameter) {

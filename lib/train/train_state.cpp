@@ -66,6 +66,7 @@ void each_field(State& state, const Visit& visit) {
   visit("means_tokens_per_second", state.means.tokens_per_second);
   visit("files", state.files);
   visit("best_files", state.best_files);
+  visit("core_rates", state.core_rates);
 }
 
 template <class Value>
@@ -105,7 +106,11 @@ void check(const TrainState& state, const std::string& file_name) {
                       state.best_step <= state.step && state.evaluation.step >= -1 &&
                       state.evaluation.step <= state.step && state.stretch.steps >= 0 &&
                       state.stretch.steps <= state.step && state.stretch.tokens >= 0 && state.stretch.counted >= 0;
-  if (!counts || !(state.seconds >= 0) || !std::all_of(state.recent_losses.begin(), state.recent_losses.end(), finite))
+  const bool rates = std::all_of(state.core_rates.begin(), state.core_rates.end(), [&](const auto& chain) {
+    return std::all_of(chain.second.begin(), chain.second.end(), [&](double rate) { return rate > 0 && finite(rate); });
+  });
+  if (!counts || !rates || !(state.seconds >= 0) ||
+      !std::all_of(state.recent_losses.begin(), state.recent_losses.end(), finite))
     fail_input("{}: its numbers contradict each other; it is damaged", file_name);
 }
 
@@ -135,8 +140,10 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
   TrainState state;
   state.with_checksums = found != 1 || json.contains(checksum_key);
   const auto take = [&](const char* name, auto& value) {
-    // Earlier states of version 2 have no metrics of clicks.
-    if (std::is_same_v<decltype(value), ClickMetrics&> && !json.contains(name)) return;
+    // Earlier states of version 2 have neither metrics of clicks nor rates of cores.
+    constexpr bool later =
+        std::is_same_v<decltype(value), ClickMetrics&> || std::is_same_v<decltype(value), CoreRates&>;
+    if (later && !json.contains(name)) return;
     try {
       read(json.at(name), value);
     } catch (const InputError& error) {

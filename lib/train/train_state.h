@@ -8,6 +8,7 @@
 #include "lib/data/loader.h"
 #include "lib/engine/click_metrics.h"
 #include "lib/engine/score_metrics.h"
+#include "lib/train/core_rates.h"
 #include "lib/train/rank_adaptation.h"
 
 namespace comera::train {
@@ -38,6 +39,7 @@ struct TrainState {
   std::int64_t step = 0;  // finished
   data::LoaderState data;
   layers::RankTable rank_table;
+  CoreRates core_rates;  // of a model that was read; empty: by the shapes of the cores, or one rate
   RankProgress ranks;
   double seconds = 0;  // training time so far
   std::uint64_t metrics_bytes = 0;

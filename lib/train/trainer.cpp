@@ -10,6 +10,7 @@
 #include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/data/corpus.h"
+#include "lib/train/core_rates.h"
 #include "lib/train/refactor.h"
 
 namespace comera::train {
@@ -159,8 +160,12 @@ void Trainer::begin() {
     take_up();
   } else {
     engine_->weights().initialise(options_.seed);
-    if (inputs_.start) inputs_.start(engine_->weights());
+    if (inputs_.start) {
+      inputs_.start(engine_->weights());
+      if (options_.optimizer.structured_rates) state_.core_rates = stored_core_rates(engine_->weights());
+    }
   }
+  set_core_rates(engine_->model(), state_.core_rates);
   create_folder();
   metrics_ =
       std::make_unique<Metrics>(folder_.folder(), whole_lines(folder_.folder(), "metrics.jsonl", state_.metrics_bytes));
@@ -219,7 +224,7 @@ void Trainer::train_step() {
   ++state_.step;
   count_step();
   const std::int64_t every = options_.optimizer.refactor_every;
-  if (every > 0 && state_.step % every == 0 && state_.step != steps_) refactor(*engine_);
+  if (every > 0 && state_.step % every == 0 && state_.step != steps_) refactor(*engine_), renew_core_rates();
   state_.stretch.seconds += wall_seconds() - start;
   adapt(ranks_->after_step(state_.step));
 }
@@ -282,12 +287,21 @@ void Trainer::fail(const std::string& what) const {
            good);
 }
 
+// After a new factorisation, which changes the norms of cores.
+void Trainer::renew_core_rates() {
+  if (state_.core_rates.empty()) return;
+  state_.core_rates = stored_core_rates(engine_->weights());
+  set_core_rates(engine_->model(), state_.core_rates);
+}
+
 void Trainer::adapt(const RankAdaptation::Event& event) {
   if (event.late_begins) {
     log_info("step {}: the late stage begins", state_.step);
     metrics_->event(state_.step, seconds(), "late stage begins");
+    renew_core_rates();
   }
   if (event.removed() > 0) {
+    set_core_rates(engine_->model(), state_.core_rates);
     plan_memory();
     metrics_->model_changed();
     log_info("step {}: {} rank entries fell to the threshold and {} were cut by the schedule, {} parameters left",

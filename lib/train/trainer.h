@@ -89,6 +89,7 @@ class Trainer {
   void look_ahead();
   void count_step();
   void check_loss();
+  void renew_core_rates();
   void adapt(const RankAdaptation::Event& event);
   void after_step();
   void report();

@@ -80,6 +80,7 @@ struct Job {
   std::string repeated = {};              // folder of a run whose paths are used
   std::function<void(const train::StepReport&, bool)> on_step = {};
   std::function<std::string(std::size_t, std::size_t)> cheaper = {};
+  std::function<void(engine::Weights&)> start = {};
 
   train::RunResult run(const std::string& path) const {
     train::RunFolder folder(path, resume ? train::RunFolder::Open::resume : train::RunFolder::Open::fresh);
@@ -90,6 +91,7 @@ struct Job {
     train::TrainInputs inputs{
         choosing, factory(machine.dtype, {8, dense, 0.1, false}), data, dev, "seed = 9\n", resume, skip_damaged};
     inputs.cheaper = cheaper;
+    inputs.start = start;
     train::TrainCallbacks callbacks;
     callbacks.step = on_step;
     return train::Trainer(inputs, options, folder, callbacks).run();

@@ -74,6 +74,31 @@ TEST_CASE("a run stopped at any step resumes to the same bytes") {
   }
 }
 
+TEST_CASE("a run with rates of stored cores, stopped at any step, resumes to the same bytes") {
+  TestFolder folder;
+  Job job;
+  job.options.optimizer.structured_rates = true;
+  // As after tensorize: the cores of a chain have very different norms.
+  job.start = [](engine::Weights& weights) {
+    for (const layers::ChainParameters& chain : weights.model().chains()) {
+      const layers::Parameter& core = *chain.cores.front();
+      for (std::int64_t i = 0; i < core.shape.elements(); ++i)
+        layers::store(core.value, i, 5 * layers::load(core.value, i));
+    }
+  };
+  job.run(folder / "whole");
+  for (const std::int64_t stop : {1, 13, 17, 23}) {
+    const std::string run = check_stop(job, stop, folder);
+    const auto state = train::RunFolder(run, train::RunFolder::Open::resume).last_state(false);
+    REQUIRE(state);
+    CHECK(!state->core_rates.empty());
+  }
+  Job plain = job;
+  plain.start = {};
+  plain.run(folder / "random");
+  CHECK(train::RunFolder(folder / "random", train::RunFolder::Open::resume).last_state(false)->core_rates.empty());
+}
+
 TEST_CASE("a run on a device with separate memory removes ranks, stops, and resumes to the same bytes") {
   TestFolder folder;
   Job job;

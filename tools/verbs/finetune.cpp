@@ -1,4 +1,6 @@
 // `comera finetune`.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "lib/core/error.h"
@@ -57,17 +59,33 @@ std::vector<Option> adaptation_options() {
   return rows;
 }
 
-// Default rates for healing. The rates that suit random cores destroy the trained cores of a compressed model
-// (docs/results/finetuning.md).
+constexpr const char* chain_rate = "4e-4";
+constexpr const char* uniform_rate = "1e-4";
+
+Option core_rates() {
+  return {.name = "core-rates",
+          .type = OptionType::choice,
+          .default_text = "structured",
+          .group = "Training",
+          .help =
+              "learning rates of cores: structured: --lr-cores times a factor by the norms of the model's cores, so "
+              "that a linear weight moves as far as a dense one at that rate (AdamW); uniform: --lr-cores for each",
+          .choices = {"structured", "uniform"},
+          .result_relevant = true};
+}
+
+// Default rates for trained cores, which those for random cores destroy (docs/results/finetuning.md).
 std::vector<Option> gentle_options() {
   std::vector<Option> rows = train::training_options();
   for (Option& option : rows) {
     if (option.name == "lr-cores") {
-      option.default_text = "2e-4";
-      option.default_words = "2e-4; 5e-5 to learn labels with pairs and chains of three cores, as tensorize makes them";
+      option.default_text = chain_rate;
+      option.default_words = fmt::format("{}; {} if uniform", chain_rate, uniform_rate);
     }
     if (option.name == "warmup") option.default_text = "10";
   }
+  const auto rate = std::find_if(rows.begin(), rows.end(), [](const Option& row) { return row.name == "lr-cores"; });
+  rows.insert(rate + 1, core_rates());
   return rows;
 }
 
@@ -101,15 +119,6 @@ void settle_tokens(OptionValues& values, const models::ModelSpec& stored) {
     settle_length(values, stored);
 }
 
-// True for pairs and chains of three cores. A rate moves their weight several times as far as that of a longer chain of
-// small ranks: at 2e-4 and with labels, a compressed MiniLM forgets within 60 steps what it has learned.
-bool has_short_chains(const models::Spec& spec) {
-  return std::any_of(spec.forms.begin(), spec.forms.end(), [](const auto& named) {
-    const layers::WeightForm& form = named.second;
-    return !form.dense() && form.layout.kind == tt::Kind::tt && form.layout.entry_sizes().size() <= 3;
-  });
-}
-
 // Fills in defaults from the model and the given options.
 void settle(OptionValues& values) {
   if (!values.has("model")) values.set("model", model_of_run(values));
@@ -129,9 +138,8 @@ void settle(OptionValues& values) {
         "labels, name their column with --label; to learn from pairs of texts, use --task pairs and name both columns "
         "with --text",
         folder);
-  if (!values.given("lr-cores") && (data::learns_labels(task) || task == data::Task::pairs) &&
-      has_short_chains(models::common(stored)))
-    values.set("lr-cores", "5e-5", OptionSource::fallback);
+  if (!values.given("lr-cores") && values.text("core-rates") == "uniform")
+    values.set("lr-cores", uniform_rate, OptionSource::fallback);
   settle_tokens(values, stored);
   const io::Reading reading = reading_of(folder);
   if (const auto ends = reading.find("document-end"); ends != reading.end() && !values.given("document-end"))

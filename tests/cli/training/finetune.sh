@@ -208,14 +208,22 @@ run_refused 'its vectors have 16 numbers, the student.s 32; use --distill logits
 run "$COMERA" evaluate body --data pairs.tsv --text a --label score
 expect_refused 'name the two columns'
 
-# Short chains learn labels at a rate of their own by default; longer ones, and short ones with a teacher, at that of
-# healing.
+# By default a core learns at --lr-cores times a factor by the norms of the model's cores, which the checkpoints hold.
 run "$COMERA" tensorize dense -o pairs --rank 4 --exclude '*embeddings*' --quiet
 expect_exit 0
 short=("${columns[@]}" --data train.tsv --seq 8 --batch 4 --steps 1 --quiet)
-for case in 'pairs 5e-5' 'small 2e-4'; do
-  run "$COMERA" finetune "${case% *}" "${short[@]}" -o "rate-${case% *}"
+for case in 'pairs 4e-4' 'small 4e-4' 'pairs 1e-4 --core-rates uniform'; do
+  read -r -a words <<< "$case"
+  run "$COMERA" finetune "${words[0]}" "${short[@]}" "${words[@]:2}" -o rate --force
   expect_exit 0
-  grep -qE "^lr-cores = 0*${case#* }|^lr-cores = \"?${case#* }" "rate-${case% *}/recipe.toml" || fail "${case% *} learns at ${case#* }"
+  python3 - "${words[1]}" "${words[@]:2}" << 'PYTHON' || fail "$case: rate and factors"
+import glob, json, sys, tomllib
+def values(tables):
+    for name, value in tables.items():
+        yield from values(value) if isinstance(value, dict) else [(name, value)]
+rate = float(dict(values(tomllib.load(open("rate/recipe.toml", "rb"))))["lr-cores"])
+factors = json.load(open(glob.glob("rate/checkpoints/*/state.json")[0]))["core_rates"]
+sys.exit(rate != float(sys.argv[1]) or bool(factors) == (len(sys.argv) > 2))
+PYTHON
 done
 finish
