@@ -47,7 +47,8 @@ expect_repeatable --form tt --late-after 1 --target-fraction 0.7 --prune-every 1
 
 run "$COMERA" pretrain --resume one --dtype fp32
 expect_refused '--dtype was bf16 and is fp32'
-run "$COMERA" pretrain "${tiny[@]}" --task mlm --dtype bf16 --form tt -o masked
+run "$COMERA" pretrain "${model[@]}" "${words[@]}" --text text --data train.tsv --dev dev.tsv --task mlm --dtype bf16 --form tt \
+  -o masked
 expect_exit 0
 printf 'red round and green square\nblue round and red\n' >train.txt
 run "$COMERA" pretrain --model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 \
