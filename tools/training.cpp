@@ -1,5 +1,7 @@
 #include "tools/training.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -141,6 +143,19 @@ void print_explanation(const report::Explanation& explanation, const engine::Mem
 }
 
 }  // namespace
+
+void add_core_rates(std::vector<Option>& rows, const std::string& factor) {
+  const auto rate = std::find_if(rows.begin(), rows.end(), [](const Option& row) { return row.name == "lr-cores"; });
+  rows.insert(rate + 1, {.name = "core-rates",
+                         .type = OptionType::choice,
+                         .default_text = "structured",
+                         .group = "Training",
+                         .help = fmt::format("learning rates of cores: structured: --lr-cores times a factor {} "
+                                             "(AdamW); uniform: --lr-cores for each",
+                                             factor),
+                         .choices = {"structured", "uniform"},
+                         .result_relevant = true});
+}
 
 void add_run_options(OptionTable& table) {
   table.add(train::run_options())

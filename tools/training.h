@@ -9,6 +9,9 @@ namespace comera::tools {
 // options.
 void add_run_options(OptionTable& table);
 
+// Adds --core-rates behind --lr-cores. `factor`: what the rate of a core follows from, and what for.
+void add_core_rates(std::vector<Option>& rows, const std::string& factor);
+
 // --dry-run: prints sizes, memory and FLOPs of a step and writes nothing; --explain adds the rest. The setup needs
 // spec, factory, machine, options and, if there is one, the teacher.
 int plan_run(const OptionValues& values, RunSetup& setup);

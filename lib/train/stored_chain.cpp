@@ -1,8 +1,11 @@
 #include "lib/train/stored_chain.h"
 
+#include <vector>
+
 #include "lib/engine/weights.h"
 
 namespace comera::train {
+namespace {
 
 std::vector<double> read_numbers(const plan::Machine& machine, const plan::Tensor& tensor) {
   const engine::HostBytes host(machine, tensor);
@@ -10,6 +13,8 @@ std::vector<double> read_numbers(const plan::Machine& machine, const plan::Tenso
   layers::load(host.tensor(), 0, numbers);
   return numbers;
 }
+
+}  // namespace
 
 tt::Chain read_chain(const plan::Machine& machine, const layers::ChainParameters& chain) {
   tt::Chain result;

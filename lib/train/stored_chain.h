@@ -1,7 +1,5 @@
-// The numbers of tensors and chains in a model's memory, on the host and in double.
+// The numbers of a chain in a model's memory, on the host and in double.
 #pragma once
-
-#include <vector>
 
 #include "lib/layers/training/model.h"
 #include "lib/plan/walk.h"
@@ -9,7 +7,6 @@
 
 namespace comera::train {
 
-std::vector<double> read_numbers(const plan::Machine& machine, const plan::Tensor& tensor);
 // The chain with its diagonals multiplied into the cores before them, without order and gauge columns.
 tt::Chain read_chain(const plan::Machine& machine, const layers::ChainParameters& chain);
 

@@ -5,24 +5,16 @@
 #include <numeric>
 
 #include "lib/core/error.h"
-#include "tests/tt/random_matrix.h"
+#include "tests/tt/random_chain.h"
 
 using namespace comera;
 using namespace comera::tt;
+using test::random_chain;
 using test::random_matrix;
 
 namespace {
 
 const double eps = std::numeric_limits<double>::epsilon();
-
-Chain random_chain(Layout layout, unsigned seed) {
-  Chain chain;
-  chain.layout = std::move(layout);
-  for (std::size_t k = 0; k < chain.layout.cores(); ++k)
-    chain.cores.push_back(
-        random_matrix(1, product(chain.layout.core_shape(k)), seed + static_cast<unsigned>(k)).values);
-  return chain;
-}
 
 double core_entry(const Chain& c, std::size_t k, std::int64_t a, std::int64_t n, std::int64_t b) {
   return c.cores[k][static_cast<std::size_t>((a * c.layout.entry_size(k) + n) * c.layout.ranks[k + 1] + b)];

@@ -2,22 +2,14 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/tt/random_matrix.h"
+#include "tests/tt/random_chain.h"
 
 using namespace comera;
 using namespace comera::tt;
+using test::random_chain;
 using test::random_matrix;
 
 namespace {
-
-Chain random_chain(Layout layout, unsigned seed) {
-  Chain chain;
-  chain.layout = std::move(layout);
-  for (std::size_t k = 0; k < chain.layout.cores(); ++k)
-    chain.cores.push_back(
-        random_matrix(1, product(chain.layout.core_shape(k)), seed + static_cast<unsigned>(k)).values);
-  return chain;
-}
 
 Matrix weight_of(const Chain& chain) {
   const Pair pair = factors(chain);

@@ -62,18 +62,6 @@ std::vector<Option> adaptation_options() {
 constexpr const char* chain_rate = "4e-4";
 constexpr const char* uniform_rate = "1e-4";
 
-Option core_rates() {
-  return {.name = "core-rates",
-          .type = OptionType::choice,
-          .default_text = "structured",
-          .group = "Training",
-          .help =
-              "learning rates of cores: structured: --lr-cores times a factor by the norms of the model's cores, so "
-              "that a linear weight moves as far as a dense one at that rate (AdamW); uniform: --lr-cores for each",
-          .choices = {"structured", "uniform"},
-          .result_relevant = true};
-}
-
 // Default rates for trained cores, which those for random cores destroy (docs/results/finetuning.md).
 std::vector<Option> gentle_options() {
   std::vector<Option> rows = train::training_options();
@@ -84,8 +72,8 @@ std::vector<Option> gentle_options() {
     }
     if (option.name == "warmup") option.default_text = "10";
   }
-  const auto rate = std::find_if(rows.begin(), rows.end(), [](const Option& row) { return row.name == "lr-cores"; });
-  rows.insert(rate + 1, core_rates());
+  add_core_rates(rows,
+                 "by the norms of the model's cores, so that a linear weight moves as far as a dense one at that rate");
   return rows;
 }
 

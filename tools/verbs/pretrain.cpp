@@ -21,19 +21,6 @@ constexpr const char* dense_rate = "5e-4";
 constexpr const char* chain_rate = "0.002";
 constexpr const char* uniform_rate = "0.001";  // of a model in TT form with --core-rates uniform
 
-Option core_rates() {
-  return {.name = "core-rates",
-          .type = OptionType::choice,
-          .default_text = "structured",
-          .group = "Training",
-          .help =
-              "learning rates of cores: structured: --lr-cores times a factor by the core's shape, so that every core "
-              "moves its linear weight by the same share, whatever modes, ranks and order are (AdamW); uniform: "
-              "--lr-cores for each",
-          .choices = {"structured", "uniform"},
-          .result_relevant = true};
-}
-
 Option weight_norm_decay() {
   return {.name = "weight-norm-decay",
           .type = OptionType::real,
@@ -58,8 +45,9 @@ std::vector<Option> training_options() {
       option.default_words = fmt::format("{}; {} if uniform", chain_rate, uniform_rate);
     if (option.name == "warmup") option.default_text = "", option.default_words = "5 % of the steps";
   }
-  const auto rate = std::find_if(rows.begin(), rows.end(), [](const Option& row) { return row.name == "lr-cores"; });
-  rows.insert(rate + 1, core_rates());
+  add_core_rates(rows,
+                 "by the core's shape, so that every core moves its linear weight by the same share, whatever modes, "
+                 "ranks and order are");
   const auto decay =
       std::find_if(rows.begin(), rows.end(), [](const Option& row) { return row.name == "weight-decay"; });
   rows.insert(decay + 1, weight_norm_decay());
