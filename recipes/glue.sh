@@ -41,7 +41,7 @@ minilm=$COMERA_DATA/checkpoints/all-MiniLM-L6-v2
 require_program
 mkdir -p "$folder/data"
 length=(--epochs "${EPOCHS:-2}" --dtype "${DTYPE:-fp32}") most=${SST2:-10000}
-calibration=(--calibrate "$folder/data/sentences.txt" --calibrate-tokens 12288)
+calibration=(--calibrate "$folder/data/sentences.txt" --calibrate-tokens 20480)
 ! "$smoke" || { length=(--steps 3) && calibration=(); }
 
 # The first rows of a part with a header. CoLA has none.
@@ -66,7 +66,7 @@ make_models() {
   [ -e "$folder/data/sentences.txt" ] ||
     for task in SST-2:1 CoLA:4 RTE:2; do # the task and its column of text
       # head before cut: a file that is closed early ends no pipe with an error.
-      head -n 600 "$folder/data/${task%:*}.train.tsv" | cut -f "${task#*:}"
+      head -n 1500 "$folder/data/${task%:*}.train.tsv" | cut -f "${task#*:}"
     done | keep "$folder/data/sentences.txt"
   for ratio in 1.2 1.4 1.6; do
     [ ! -e "$folder/minilm-$ratio/report.json" ] || continue
