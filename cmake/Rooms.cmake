@@ -37,7 +37,8 @@ list(FILTER sources EXCLUDE REGEX
   "/(adagrad|adamw8|apollo|chain_decay|galore|host_copy|lomo|optimizer|rank_objective)[.]cpp$")
 # The ops with large products are built once more for AMX.
 file(GLOB amx_sources CONFIGURE_DEPENDS kernels/cpu/amx/*.cpp)
-list(APPEND amx_sources kernels/cpu/attention.cpp kernels/cpu/bf16/linear.cpp kernels/cpu/bf16/tt_linear.cpp)
+list(APPEND amx_sources kernels/cpu/attention.cpp kernels/cpu/code_product.cpp kernels/cpu/tt_output_product.cpp
+     kernels/cpu/bf16/linear.cpp kernels/cpu/bf16/tt_linear.cpp)
 set(COMERA_BF16_SOURCES_v4bf16 ${sources} ${bf16_sources})
 set(COMERA_BF16_FLAGS_v4bf16 -mavx512bf16)
 set(COMERA_BF16_SOURCES_v4amx ${amx_sources})

@@ -45,6 +45,9 @@ struct Product {
   std::int64_t ld_result = 0;
 };
 
+// Results of products that a backend may sum by groups of tokens, each with a sum of its own.
+constexpr std::int64_t small_product = 1 << 17;
+
 // c = or += a b with optional transposes, for products that are not a layer (tied decoders). a is [m, k], or stored
 // transposed [k, m]; b is [k, n] or [n, k].
 struct MatMul {

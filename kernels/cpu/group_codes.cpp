@@ -3,7 +3,8 @@
 
 #include <cstring>
 
-#include "kernels/cpu/common/element.h"
+#include "kernels/cpu/common/group_lanes.h"
+#include "kernels/cpu/common/stream.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
@@ -13,26 +14,48 @@ namespace {
 
 constexpr std::int64_t tile = 16384;  // elements of a tile, in whole rows
 
-// Calls body(row, group, first column, columns) for every group, several rows per tile.
+// Calls body(row) for every row, several rows per tile.
 template <class Body>
-void for_groups(const Context& context, const GroupCodes& s, Body body) {
+void for_rows(const Context& context, const GroupCodes& s, Body body) {
   const std::int64_t rows = max<std::int64_t>(1, tile / max<std::int64_t>(1, s.columns));
   parallel_for(context, tiles_of(s.rows, rows), [&](std::int64_t index) {
-    for (std::int64_t row = index * rows; row < min(s.rows, (index + 1) * rows); ++row)
-      for (std::int64_t g = 0; g < s.groups(); ++g)
-        body(row, g, g * code_group, min(code_group, s.columns - g * code_group));
+    for (std::int64_t row = index * rows; row < min(s.rows, (index + 1) * rows); ++row) body(row);
   });
 }
 
-GroupRange range_of(const Element* x, std::int64_t count, int bits) {
-  F low = set(number(x[0])), high = low;
-  sweep(0, count, [&](std::int64_t i, auto lanes) {
-    F value = load(x + i, lanes);
-    if constexpr (sizeof(lanes) > 1) value = select(first_lanes(lanes.n), value, set(number(x[0])));
-    low = min(value, low), high = max(value, high);
+// Calls body(row, group, first column, columns) for every group.
+template <class Body>
+void for_groups(const Context& context, const GroupCodes& s, Body body) {
+  for_rows(context, s, [&](std::int64_t row) {
+    for (std::int64_t g = 0; g < s.groups(); ++g)
+      body(row, g, g * code_group, min(code_group, s.columns - g * code_group));
   });
-  return {-max_lane(negate(low)), max_lane(high), bits};
 }
+
+// The numbers of a group in registers. Lanes beyond its columns repeat the first number.
+struct Group {
+  static constexpr std::int64_t vectors = code_group / F::width;
+
+  Group(const Element* x, std::int64_t count) {
+    for (std::int64_t k = 0; k < vectors; ++k) {
+      const std::int64_t lanes = count - k * F::width;
+      if (lanes >= F::width) {
+        part[k] = load(x + k * F::width, All{});
+      } else {
+        const F first = set(number(x[0]));
+        part[k] = lanes > 0 ? select(first_lanes(lanes), load(x + k * F::width, Some{lanes}), first) : first;
+      }
+    }
+  }
+
+  GroupRange range(int bits) const {
+    F low = part[0], high = part[0];
+    for (std::int64_t k = 1; k < vectors; ++k) low = min(part[k], low), high = max(part[k], high);
+    return {-max_lane(negate(low)), max_lane(high), bits};
+  }
+
+  F part[vectors];
+};
 
 // u of the elements of a group.
 void offsets(const GroupQuantise& a, std::int64_t row, std::int64_t first, std::int64_t count, float* u) {
@@ -40,6 +63,13 @@ void offsets(const GroupQuantise& a, std::int64_t row, std::int64_t first, std::
     const PhiloxBlock block = rounding_block(*a.scalars, a.site, row, first + i);
     for (std::int64_t j = 0; j < 8; ++j) u[i + j] = rounding_offset(block, j);
   }
+}
+
+// Two codes of four bits per byte.
+void store_halves(std::uint8_t* codes, std::int64_t count, std::uint8_t* to) {
+  for (std::int64_t i = count; i < count + count % 2; ++i) codes[i] = 0;
+  for (std::int64_t i = 0; i < (count + 1) / 2; ++i)
+    to[i] = static_cast<std::uint8_t>(codes[2 * i] | codes[2 * i + 1] << 4);
 }
 
 // Calls body(first, last) for pieces of the elements.
@@ -61,29 +91,39 @@ Status run(const Context& context, const GroupQuantise& a) {
     return Status::ok;
   }
   for_groups(context, s, [&](std::int64_t row, std::int64_t g, std::int64_t first, std::int64_t count) {
-    const Element* x = elements(a.x) + row * s.columns + first;
-    const GroupRange range = range_of(x, count, s.bits);
+    const Group group(elements(a.x) + row * s.columns + first, count);
+    const GroupRange range = group.range(s.bits);
     std::uint16_t* stored = a.ranges + 2 * (row * s.groups() + g);
     stored[0] = range.least_bits, stored[1] = range.step_bits;
     alignas(64) float u[code_group];
-    alignas(64) std::uint8_t codes[code_group] = {};
+    alignas(64) std::uint8_t memory[code_group] = {};
     if (a.scalars) offsets(a, row, first, count, u);
-    const F least = set(range.least), inverse = set(range.inverse), levels = set(static_cast<float>((1 << s.bits) - 1));
-    sweep(0, count, [&](std::int64_t i, auto lanes) {
-      const F offset = a.scalars ? load(u + i) : set(0.5f);
-      const F code = fma(load(x + i, lanes) - least, inverse, offset);
-      store_bytes(codes + i, truncated(max(min(code, levels), zero())));  // truncation is floor from 0 on
-    });
     std::uint8_t* to = a.codes + row * s.row_bytes();
-    if (s.bits == 8) {
-      std::memcpy(to + first, codes, static_cast<std::size_t>(count));
-    } else {
-      if (count < code_group) std::memset(codes + count, 0, static_cast<std::size_t>(code_group - count));
-      for (std::int64_t i = 0; i < (count + 1) / 2; ++i)
-        to[first / 2 + i] = static_cast<std::uint8_t>(codes[2 * i] | codes[2 * i + 1] << 4);
+    std::uint8_t* codes = s.bits == 8 && count == code_group ? to + first : memory;
+    const F least = set(range.least), inverse = set(range.inverse), levels = set(static_cast<float>((1 << s.bits) - 1));
+    for (std::int64_t k = 0; k < Group::vectors; ++k) {
+      const F offset = a.scalars ? load(u + k * F::width) : set(0.5f);
+      const F code = fma(group.part[k] - least, inverse, offset);
+      store_bytes(codes + k * F::width, truncated(max(min(code, levels), zero())));  // truncation is floor from 0 on
     }
+    if (s.bits == 4)
+      store_halves(codes, count, to + first / 2);
+    else if (codes == memory)
+      std::memcpy(to + first, codes, static_cast<std::size_t>(count));
   });
   return Status::ok;
+}
+
+template <bool streaming>
+void restore(const Context& context, const GroupRestore& a) {
+  const GroupCodes s = a.shape;
+  for_rows(context, s, [&](std::int64_t row) {
+    RowWriter<Element, streaming> to(elements(a.x) + row * s.columns, s.columns);
+    for (std::int64_t first = 0; first < s.columns; first += code_group)
+      restore_group(s, a.codes, a.ranges, row, first, min(code_group, s.columns - first),
+                    [&](std::int64_t j, F numbers, std::int64_t lanes) { to.write(j, numbers, lanes); });
+    if constexpr (streaming) finish_streaming();
+  });
 }
 
 Status run(const Context& context, const GroupRestore& a) {
@@ -96,23 +136,7 @@ Status run(const Context& context, const GroupRestore& a) {
     });
     return Status::ok;
   }
-  for_groups(context, s, [&](std::int64_t row, std::int64_t g, std::int64_t first, std::int64_t count) {
-    const std::uint16_t* range = a.ranges + 2 * (row * s.groups() + g);
-    const F least = set(bf16_value(range[0])), step = set(bf16_value(range[1]));
-    const std::uint8_t* from = a.codes + row * s.row_bytes();
-    alignas(64) std::uint8_t codes[code_group + F::width];
-    if (s.bits == 8) {
-      std::memcpy(codes, from + first, static_cast<std::size_t>(count));
-    } else {
-      for (std::int64_t i = 0; i < (count + 1) / 2; ++i) {
-        codes[2 * i] = from[first / 2 + i] & 15;
-        codes[2 * i + 1] = from[first / 2 + i] >> 4;
-      }
-    }
-    Element* x = elements(a.x) + row * s.columns + first;
-    sweep(0, count,
-          [&](std::int64_t i, auto lanes) { store(x + i, fma(to_float(load_bytes(codes + i)), step, least), lanes); });
-  });
+  s.rows* s.columns >= streamed_from ? restore<true>(context, a) : restore<false>(context, a);
   return Status::ok;
 }
 

@@ -3,14 +3,12 @@
 #include "kernels/linear.h"
 
 #include "kernels/cpu/common/few_tokens.h"
+#include "kernels/cpu/common/group_product.h"
 #include "kernels/cpu/common/tile_gemm.h"
-#include "kernels/cpu/common/token_groups.h"
 #include "kernels/cpu/ops.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
-
-constexpr std::int64_t panel = 128;  // columns
 
 RowProducts row_products(const LinearForward& a) { return {a.tokens, a.in, a.out, f32(a.x), a.ldx, f32(a.weight)}; }
 
@@ -94,27 +92,6 @@ void copy_panel(std::int64_t rows, std::int64_t columns, const float* x, std::in
     }
 }
 
-// For small results with many rows: each group of rows has its own sum, and the sums are added at the end. The columns
-// of x are copied into contiguous panels.
-void product_by_groups(const Context& context, const Product& a) {
-  const std::int64_t groups = groups_of(a.tokens), size = a.in * a.out;
-  float* part = f32(context.workspace);
-  parallel_for(context, groups, [&](std::int64_t group) {
-    alignas(64) float block[group_rows * panel];
-    const Range range = part_of(a.tokens, group_rows, groups, group);
-    for (std::int64_t j = 0; j < a.in; j += panel) {
-      const std::int64_t columns = min(panel, a.in - j);
-      for (std::int64_t row = range.first; row < range.last; row += group_rows) {
-        const std::int64_t count = min(group_rows, range.last - row);
-        copy_panel(count, columns, f32(a.x) + row * a.ldx + j, a.ldx, block);
-        SmallGemm({columns, a.out, count, columns, a.ldg, a.out, row > range.first, true})(
-            block, f32(a.g) + row * a.ldg, part + group * size + j * a.out);
-      }
-    }
-  });
-  add_groups(context, a.in, a.out, groups, part, f32(a.result), a.ld_result);
-}
-
 Status run_matmul(const Context& context, const MatMul& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (a.m <= few_tokens && a.transpose_b && !a.transpose_a) {
@@ -142,7 +119,10 @@ Status run_parameter_product(const Context& context, const ParameterProduct& a) 
 }  // namespace
 
 std::size_t product_workspace(const Context&, const Product& a) {
-  return by_groups(a) ? static_cast<std::size_t>(groups_of(a.tokens) * a.in * a.out) * sizeof(float) : 0;
+  if (!by_groups(a)) return 0;
+  Workspace counter(nullptr);
+  GroupProductMemory(a, counter);
+  return counter.used();
 }
 
 Status run_product(const Context& context, const Product& a) {
@@ -150,7 +130,11 @@ Status run_product(const Context& context, const Product& a) {
   if (context.workspace_bytes < product_workspace(context, a)) return Status::workspace_too_small;
   if (a.tokens == 0) return Status::ok;
   if (by_groups(a)) {
-    product_by_groups(context, a);
+    Workspace workspace(context.workspace);
+    product_by_groups(context, a, GroupProductMemory(a, workspace),
+                      [&](std::int64_t row, std::int64_t rows, std::int64_t j, std::int64_t columns, float* block) {
+                        copy_panel(rows, columns, f32(a.x) + row * a.ldx + j, a.ldx, block);
+                      });
     return Status::ok;
   }
   const Factors factors{.m = a.in,

@@ -7,27 +7,22 @@
 #include "kernels/cpu/common/gemm.h"
 #include "kernels/cpu/common/transpose.h"
 #include "kernels/cpu/common/tt_panels.h"
+#include "kernels/cpu/common/tt_right.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/linear.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t packed_from = 512;  // tokens from which packing the right factor into panels pays off
-
-// Copies panel p of right [rank, n] into contiguous memory; panels have `panel` columns.
-void pack_panel(const float* right, std::int64_t rank, std::int64_t n, std::int64_t p, float* packed) {
-  const std::int64_t columns = min(panel, n - p * panel);
-  copy_block(rank, columns, right + p * panel, n, packed + p * panel * rank, columns);
-}
-
 struct ForwardMemory {
-  float* right[max_outputs] = {};
+  RightFactor right[max_outputs];
 };
 ForwardMemory forward_memory(const TtLinearForward& a, Workspace& workspace) {
   ForwardMemory memory;
-  if (a.tokens >= packed_from)
-    for (int i = 0; i < a.outputs; ++i) memory.right[i] = workspace.floats(a.output[i].rank * a.output[i].out);
+  for (int i = 0; i < a.outputs; ++i) {
+    const TtOutput& o = a.output[i];
+    memory.right[i] = RightFactor(o.right, o.rank, o.out, a.tokens, workspace);
+  }
   return memory;
 }
 std::size_t forward_workspace(const Context&, const TtLinearForward& a) {
@@ -38,14 +33,13 @@ std::size_t forward_workspace(const Context&, const TtLinearForward& a) {
 
 // Computes y of one output for rows [row, row + rows).
 template <class Act>
-void forward_output(const TtLinearForward& a, const TtOutput& o, const float* packed, std::int64_t row,
+void forward_output(const TtLinearForward& a, const TtOutput& o, const RightFactor& right, std::int64_t row,
                     std::int64_t rows) {
   alignas(64) float block[tile_rows * panel];
   const float* t1 = f32(a.t1) + row * a.width + o.offset;
   for (std::int64_t j = 0; j < o.out; j += panel) {
     const std::int64_t columns = min(panel, o.out - j);
-    const float* right = packed ? packed + j * o.rank : f32(o.right) + j;
-    SmallGemm({rows, columns, o.rank, a.width, packed ? columns : o.out, columns})(t1, right, block);
+    right.multiply(rows, columns, t1, a.width, j, block);
     const float* bias = o.bias ? f32(o.bias) + j : nullptr;
     float* pre = o.pre ? f32(o.pre) + row * o.ldy + j : nullptr;
     float* y = f32(o.y) + row * o.ldy + j;
@@ -72,9 +66,7 @@ Status run_forward(const Context& context, const TtLinearForward& a) {
   Workspace workspace(context.workspace);
   const ForwardMemory memory = forward_memory(a, workspace);
   if (a.tokens >= packed_from)
-    for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) {
-      pack_panel(f32(a.output[i].right), a.output[i].rank, a.output[i].out, p, memory.right[i]);
-    });
+    for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { memory.right[i].pack(p); });
   const std::int64_t rows = forward_rows(a.tokens);
   parallel_for(context, tiles_of(a.tokens, rows),
                [&](std::int64_t tile) { forward_tile(a, memory, tile * rows, min(rows, a.tokens - tile * rows)); });

@@ -120,6 +120,7 @@ Status run(const Context& context, const GroupRestore& a) {
 
 }  // namespace
 
+void bind(Op<CodeProduct>&) {}
 void bind(Op<GroupQuantise>& op) { op.run = run; }
 void bind(Op<GroupRestore>& op) { op.run = run; }
 

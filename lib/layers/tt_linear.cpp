@@ -2,6 +2,7 @@
 #include "kernels/tt_linear.h"
 
 #include "kernels/chain.h"
+#include "kernels/tt_output_product.h"
 #include "lib/core/error.h"
 #include "lib/layers/linear.h"
 
@@ -58,20 +59,50 @@ class TtLinear final : public Linear {
     return y;
   }
 
+  bool multiplies(const Walk& walk, std::int64_t out) const override {
+    const kernels::TtOutputProduct call{.in = outputs_[0].out, .out = out};
+    return walk.backend().tt_output_product.run != nullptr && kernels::fits(call);
+  }
+
+  // With y = act(T1 B + b), of which each part is computed where it is multiplied.
+  void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
+               std::int64_t out) override {
+    Tensor t1 = t1_->read(walk);
+    const Output& output = outputs_[0];
+    walk.run(walk.backend().tt_output_product,
+             kernels::TtOutputProduct{.tokens = t1.shape[0],
+                                      .rank = output.rank,
+                                      .in = output.out,
+                                      .out = out,
+                                      .t1 = t1.data,
+                                      .ld_t1 = width_,
+                                      .right = factors_[output.right].data,
+                                      .bias = output.bias ? output.bias->value.data : nullptr,
+                                      .activation = activation_,
+                                      .g = g.data,
+                                      .ldg = ldg,
+                                      .result = result.data,
+                                      .ld_result = ld_result});
+    walk.drop(t1);
+  }
+
   void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) override {
-    Tensor x = x_->estimates() ? Tensor{} : x_->value(pass.walk);
+    Tensor x = only_multiplies(pass.walk) ? Tensor{} : x_->value(pass.walk);
     backward_of(pass, sink, dy, x, dx, accumulate_dx);
     if (!x.empty()) pass.walk.drop(x);
   }
 
   Tensor backward_replacing(Pass& pass, Sink& sink, Tensor* dy, std::int64_t in) override {
-    if (x_->estimates()) return Linear::backward_replacing(pass, sink, dy, in);
+    if (only_multiplies(pass.walk)) return Linear::backward_replacing(pass, sink, dy, in);
     Tensor x = x_->value(pass.walk);
     backward_of(pass, sink, dy, x, x, false);
     return x;
   }
 
  private:
+  // x is read through its product with u1 alone.
+  bool only_multiplies(const Walk& walk) const { return x_->estimates() || x_->multiplies(walk, in_, width_); }
+
   // An empty x: only its product with u1 is there.
   void backward_of(Pass& pass, Sink& sink, Tensor* dy, const Tensor& x, const Tensor& dx, bool accumulate_dx) {
     Tensor t1 = t1_->value(pass.walk);

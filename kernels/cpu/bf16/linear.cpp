@@ -2,15 +2,11 @@
 // packed per tile and block of the inner dimension; rows of the left factor are read where they lie.
 #include "kernels/linear.h"
 
-#include "kernels/cpu/bf16/pair_product.h"
-#include "kernels/cpu/common/tiles.h"
-#include "kernels/cpu/common/token_groups.h"
+#include "kernels/cpu/bf16/group_product.h"
 #include "kernels/cpu/ops.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
-
-constexpr std::int64_t rows_at_once = 128;  // tokens of a product of a group
 
 using PairFactors = FactorsOf<Bf16>;
 
@@ -88,41 +84,12 @@ Status run(const Context& context, const MatMul& a) {
   return Status::ok;
 }
 
-// For small results with many rows: each group of rows has its own sum, and the sums are added at the end.
-struct GroupMemory {
-  alignas(64) Word x[rows_at_once / 2 * largest_tile];
-};
-
-void product_by_groups(const Context& context, const Product& a) {
-  const std::int64_t groups = groups_of(a.tokens), size = a.in * a.out;
-  Workspace workspace(context.workspace);
-  float* const part = workspace.floats(groups * size);
-  auto* const right = reinterpret_cast<Word*>(workspace.floats(pairs_of(a.tokens) * a.out));
-  parallel_for(context, groups, [&](std::int64_t group) {
-    GroupMemory memory;
-    const Range range = part_of(a.tokens, group_rows, groups, group);
-    Word* const g = right + range.first / 2 * a.out;
-    pack_pairs(range.last - range.first, a.out, elements(a.g) + range.first * a.ldg, a.ldg, g, a.out);
-    for (std::int64_t i = 0; i < a.in; i += largest_tile) {
-      const std::int64_t rows = min(largest_tile, a.in - i);
-      for (std::int64_t row = range.first; row < range.last; row += rows_at_once) {
-        const std::int64_t count = min(rows_at_once, range.last - row);
-        pack_pairs<16>(count, rows, elements(a.x) + row * a.ldx + i, a.ldx, memory.x, rows);
-        multiply_pairs({rows, a.out, pairs_of(count), a.out, a.out, row > range.first}, columns_of(memory.x, rows),
-                       g + (row - range.first) / 2 * a.out, part + group * size + i * a.out);
-      }
-    }
-  });
-  add_groups(context, a.in, a.out, groups, part, f32(a.result), a.ld_result);
-}
-
 }  // namespace
 
 std::size_t product_workspace(const Context&, const Product& a) {
   if (!by_groups(a)) return 0;
   Workspace counter(nullptr);
-  const std::int64_t groups = groups_of(a.tokens);
-  counter.floats(groups * a.in * a.out), counter.floats(pairs_of(a.tokens) * a.out);
+  GroupProductMemory(a, counter);
   return counter.used();
 }
 
@@ -130,7 +97,11 @@ Status run_product(const Context& context, const Product& a) {
   if (context.workspace_bytes < product_workspace(context, a)) return Status::workspace_too_small;
   if (a.tokens == 0) return Status::ok;
   if (by_groups(a)) {
-    product_by_groups(context, a);
+    Workspace workspace(context.workspace);
+    product_of_words(context, a, GroupProductMemory(a, workspace),
+                     [&](std::int64_t row, std::int64_t rows, std::int64_t j, std::int64_t columns, Word* words) {
+                       pack_pairs<16>(rows, columns, elements(a.x) + row * a.ldx + j, a.ldx, words, columns);
+                     });
     return Status::ok;
   }
   const PairFactors factors{a.in, a.out, a.tokens, elements(a.x), a.ldx, true, elements(a.g), a.ldg, false};

@@ -4,6 +4,7 @@
 #include "kernels/tt_linear.h"
 
 #include "kernels/cpu/bf16/pair_product.h"
+#include "kernels/cpu/bf16/tt_right.h"
 #include "kernels/cpu/common/activation.h"
 #include "kernels/cpu/common/tt_panels.h"
 #include "kernels/cpu/ops.h"
@@ -12,32 +13,24 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-Word* words(Workspace& workspace, std::int64_t count) { return reinterpret_cast<Word*>(workspace.floats(count)); }
-
-// Packs the columns [j, j + columns) of a right factor [k, n], or of its transpose [n, k].
-void pack_columns(std::int64_t k, std::int64_t n, std::int64_t j, std::int64_t columns, const Bf16* from,
-                  bool transposed, Word* to) {
-  const RightLayout layout(k, n);
-  pack_right(k, columns, transposed ? from + j * k : from + j, transposed ? k : n, transposed, layout,
-             to + layout.at(j));
-}
-
-// Packs all of them in parallel.
+// Packs all columns of a right factor in parallel.
 void pack(const Context& context, std::int64_t k, std::int64_t n, const Bf16* from, bool transposed, Word* to) {
   parallel_for(context, tiles_of(n, panel),
                [&](std::int64_t p) { pack_columns(k, n, p * panel, min(panel, n - p * panel), from, transposed, to); });
 }
 
 struct ForwardMemory {
-  Word* left = nullptr;           // of A: [M / 2, width]
-  Word* right[max_outputs] = {};  // of B: [R / 2, N]
+  Word* left = nullptr;  // of A: [M / 2, width]
+  RightFactor right[max_outputs];
 };
 
 ForwardMemory forward_memory(const TtLinearForward& a, Workspace& workspace) {
   ForwardMemory memory;
   if (!a.t1_is_given) memory.left = words(workspace, RightLayout::words(a.in, a.width));
-  for (int i = 0; i < a.outputs; ++i)
-    memory.right[i] = words(workspace, RightLayout::words(a.output[i].rank, a.output[i].out));
+  for (int i = 0; i < a.outputs; ++i) {
+    const TtOutput& o = a.output[i];
+    memory.right[i] = RightFactor(o.right, o.rank, o.out, a.tokens, workspace);
+  }
   return memory;
 }
 std::size_t forward_workspace(const Context&, const TtLinearForward& a) {
@@ -65,15 +58,13 @@ void multiply_left(const TtLinearForward& a, const Word* left, std::int64_t row,
 
 // Computes y of one output for rows [row, row + rows).
 template <class Act>
-void forward_output(const TtLinearForward& a, const TtOutput& o, const Word* right, std::int64_t row,
+void forward_output(const TtLinearForward& a, const TtOutput& o, const RightFactor& right, std::int64_t row,
                     std::int64_t rows) {
   alignas(64) float block[tile_rows * panel];
-  const LeftWords t1 = rows_of(elements(a.t1) + row * a.width + o.offset, a.width);
-  const RightLayout layout(o.rank, o.out);
+  const Bf16* t1 = elements(a.t1) + row * a.width + o.offset;
   for (std::int64_t j = 0; j < o.out; j += panel) {
     const std::int64_t columns = min(panel, o.out - j), at = row * o.ldy + j;
-    multiply_pairs({rows, columns, pairs_of(o.rank), layout.ld, columns, false, layout.panel}, t1, right + layout.at(j),
-                   block);
+    right.multiply(rows, columns, t1, a.width, j, block);
     const float* bias = o.bias ? f32(o.bias) + j : nullptr;
     Element *pre = o.pre ? elements(o.pre) + at : nullptr, *y = elements(o.y) + at;
     if (a.tokens * o.out >= streamed_from)
@@ -88,8 +79,7 @@ Status run(const Context& context, const TtLinearForward& a) {
   Workspace workspace(context.workspace);
   const ForwardMemory memory = forward_memory(a, workspace);
   if (!a.t1_is_given) pack(context, a.in, a.width, elements(a.left), false, memory.left);
-  for (int i = 0; i < a.outputs; ++i)
-    pack(context, a.output[i].rank, a.output[i].out, elements(a.output[i].right), false, memory.right[i]);
+  for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { memory.right[i].pack(p); });
   const std::int64_t step = forward_rows(a.tokens);
   parallel_for(context, tiles_of(a.tokens, step), [&](std::int64_t tile) {
     const std::int64_t row = tile * step, rows = min(step, a.tokens - row);

@@ -11,7 +11,6 @@ namespace comera::kernels::COMERA_CPU {
 
 constexpr std::int64_t group_rows = 64;
 constexpr std::int64_t largest_groups = 16;
-constexpr std::int64_t small_result = 1 << 17;  // floats; smaller gradients are summed by groups
 
 inline std::int64_t groups_of(std::int64_t tokens) {
   return max<std::int64_t>(1, min(largest_groups, tiles_of(tokens, group_rows)));
@@ -53,6 +52,7 @@ inline void backward_rows(const Context& context, const LinearBackward& a) {
   if (part) add_groups(context, 1, a.out, groups, part, f32(a.d_bias), a.out);
 }
 
-inline bool by_groups(const Product& a) { return a.in * a.out <= small_result; }
+// Small gradients are summed by groups.
+inline bool by_groups(const Product& a) { return a.in * a.out <= small_product; }
 
 }  // namespace comera::kernels::COMERA_CPU

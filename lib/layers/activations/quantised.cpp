@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/code_product.h"
 #include "kernels/group_codes.h"
 #include "lib/layers/training/subspace.h"
 
@@ -27,6 +28,23 @@ class QuantisedCopy final : public Saved {
     return x;
   }
   bool exact() const override { return false; }
+  bool multiplies(const Walk& walk, std::int64_t in, std::int64_t out) const override {
+    return in == copy.codes_of.columns && walk.backend().code_product.run != nullptr &&
+           kernels::fits(kernels::CodeProduct{.shape = copy.codes_of, .out = out});
+  }
+  void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
+               std::int64_t in, std::int64_t out) override {
+    if (!multiplies(walk, in, out)) return Saved::product(walk, g, ldg, result, ld_result, in, out);
+    walk.run(walk.backend().code_product,
+             kernels::CodeProduct{.shape = copy.codes_of,
+                                  .codes = static_cast<const std::uint8_t*>(copy.codes.data),
+                                  .ranges = static_cast<const std::uint16_t*>(copy.ranges.data),
+                                  .out = out,
+                                  .g = g.data,
+                                  .ldg = ldg,
+                                  .result = result.data,
+                                  .ld_result = ld_result});
+  }
   void release(Walk& walk) override {
     walk.drop(copy.codes);
     if (copy.codes_of.has_ranges()) walk.drop(copy.ranges);

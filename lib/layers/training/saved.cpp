@@ -24,10 +24,22 @@ class Rebuilt final : public Saved {
  public:
   Tensor read(Walk& walk) override { return producer->rebuild(walk); }
   void release(Walk&) override {}
+  bool multiplies(const Walk& walk, std::int64_t, std::int64_t out) const override {
+    return producer->multiplies(walk, out);
+  }
+  void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
+               std::int64_t in, std::int64_t out) override {
+    if (!producer->multiplies(walk, out)) return Saved::product(walk, g, ldg, result, ld_result, in, out);
+    producer->product(walk, g, ldg, result, ld_result, out);
+  }
   Producer* producer = nullptr;
 };
 
 }  // namespace
+
+void Producer::product(Walk&, const Tensor&, std::int64_t, const Tensor&, std::int64_t, std::int64_t) {
+  COMERA_CHECK(!"a producer without products");
+}
 
 Tensor Saved::value(Walk& walk) {
   Tensor numbers = read(walk);

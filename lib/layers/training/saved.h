@@ -15,6 +15,13 @@ class Producer {
  public:
   virtual ~Producer() = default;
   virtual Tensor rebuild(Walk& walk) = 0;
+  // True: product() with a G of `out` columns may be called. It needs no memory for the output.
+  virtual bool multiplies(const Walk& walk, std::int64_t out) const {
+    return static_cast<void>(walk), static_cast<void>(out), false;
+  }
+  // result += Y^T G for its output Y [tokens, in], G [tokens, out] and a result [in, out].
+  virtual void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
+                       std::int64_t out);
 };
 
 // A tensor between layers of the forward. Its maker drops it after its last consumer.
@@ -66,6 +73,10 @@ class Saved {
   // default multiplies by read(); an estimate may need less memory.
   virtual void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
                        std::int64_t in, std::int64_t out);
+  // True: product() with an X of `in` columns and a G of `out` needs no memory for the numbers.
+  virtual bool multiplies(const Walk& walk, std::int64_t in, std::int64_t out) const {
+    return static_cast<void>(walk), static_cast<void>(in + out), false;
+  }
   // False: only the slope of an activation at X is kept. read() is then an error, and multiply_by_slope() takes its
   // place.
   virtual bool has_numbers() const { return true; }
