@@ -9,12 +9,18 @@
 namespace comera::data {
 namespace {
 
-std::uint8_t rounded(double value) { return static_cast<std::uint8_t>(std::clamp(std::lround(value), 0L, 255L)); }
+// Weights are numbers of 22 bits behind the point, so that equal sums round as in Pillow.
+constexpr int weight_bits = 22;
+
+std::int32_t fixed(double weight) { return static_cast<std::int32_t>(std::lround(weight * (1 << weight_bits))); }
+std::uint8_t rounded(std::int32_t sum) {
+  return static_cast<std::uint8_t>(std::clamp((sum + (1 << (weight_bits - 1))) >> weight_bits, 0, 255));
+}
 
 // The pixels of the source that one pixel reads.
 struct Window {
   std::int64_t first = 0;
-  std::vector<double> weights;  // their sum is 1
+  std::vector<std::int32_t> weights;  // their sum is 1, but for rounding
 };
 
 double reach_of(Resampling by) { return by == Resampling::bilinear ? 1 : 2; }
@@ -31,17 +37,19 @@ std::vector<Window> windows_of(std::int64_t from, std::int64_t to, Resampling by
   const double scale = static_cast<double>(from) / static_cast<double>(to), unit = std::max(scale, 1.0),
                reach = reach_of(by) * unit;
   std::vector<Window> windows(static_cast<std::size_t>(to));
+  std::vector<double> weights;
   for (std::int64_t i = 0; i < to; ++i) {
     Window& window = windows[static_cast<std::size_t>(i)];
     const double centre = (static_cast<double>(i) + 0.5) * scale;
     window.first = std::max<std::int64_t>(0, static_cast<std::int64_t>(centre - reach + 0.5));
     const std::int64_t end = std::min(from, static_cast<std::int64_t>(centre + reach + 0.5));
     double sum = 0;
+    weights.clear();
     for (std::int64_t k = window.first; k < end; ++k) {
-      window.weights.push_back(weight_at(by, std::abs(static_cast<double>(k) + 0.5 - centre) / unit));
-      sum += window.weights.back();
+      weights.push_back(weight_at(by, std::abs(static_cast<double>(k) + 0.5 - centre) / unit));
+      sum += weights.back();
     }
-    for (double& weight : window.weights) weight /= sum;
+    for (const double weight : weights) window.weights.push_back(fixed(weight / sum));
   }
   return windows;
 }
@@ -51,11 +59,11 @@ std::vector<std::uint8_t> along(const std::vector<std::uint8_t>& source, std::in
                                 std::int64_t to, std::int64_t inner, Resampling by) {
   const std::vector<Window> windows = windows_of(from, to, by);
   std::vector<std::uint8_t> result(static_cast<std::size_t>(outer * to * inner));
-  std::vector<double> sums(static_cast<std::size_t>(inner));
+  std::vector<std::int32_t> sums(static_cast<std::size_t>(inner));
   for (std::int64_t o = 0; o < outer; ++o)
     for (std::int64_t i = 0; i < to; ++i) {
       const Window& window = windows[static_cast<std::size_t>(i)];
-      std::fill(sums.begin(), sums.end(), 0.0);
+      std::fill(sums.begin(), sums.end(), 0);
       for (std::size_t k = 0; k < window.weights.size(); ++k) {
         const std::uint8_t* row = source.data() + (o * from + window.first + static_cast<std::int64_t>(k)) * inner;
         for (std::size_t n = 0; n < sums.size(); ++n) sums[n] += window.weights[k] * row[n];
@@ -75,7 +83,8 @@ Image with_channels(Image image, std::int64_t channels) {
   for (std::int64_t i = 0; i < count; ++i) {
     if (channels == 1) {
       const std::uint8_t* from = image.pixels.data() + 3 * i;
-      result.pixels[static_cast<std::size_t>(i)] = rounded(0.299 * from[0] + 0.587 * from[1] + 0.114 * from[2]);
+      result.pixels[static_cast<std::size_t>(i)] =
+          static_cast<std::uint8_t>((19595 * from[0] + 38470 * from[1] + 7471 * from[2] + 32768) >> 16);
     } else {
       std::fill_n(result.pixels.begin() + 3 * i, 3, image.pixels[static_cast<std::size_t>(i)]);
     }

@@ -11,7 +11,8 @@ struct Image {
   std::vector<std::uint8_t> pixels;                  // [height, width, channels]
 };
 
-// Gray from colours by the weights of ITU-R BT.601 (.299, .587, .114), or three equal colours from gray.
+// Gray from colours by the weights of ITU-R BT.601 (.299, .587, .114) in units of 1/65536, as Pillow has them, or three
+// equal colours from gray.
 Image with_channels(Image image, std::int64_t channels);
 
 // Pillow's filters, with its numbers.

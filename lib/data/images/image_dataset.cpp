@@ -210,6 +210,7 @@ Image ImageDataset::image(std::int64_t row) const {
     const std::int64_t bytes = image.width * image.height * image.channels;
     image.pixels.assign(idx.bytes.begin() + found.index * bytes, idx.bytes.begin() + (found.index + 1) * bytes);
   }
+  if (frame_.channels == 1) image = with_channels(std::move(image), 1);  // as users convert before they resize
   return with_channels(resized(std::move(image), frame_.size, frame_.size, frame_.resampling), frame_.channels);
 }
 

@@ -1,13 +1,15 @@
 #include "lib/data/images/picture.h"
 
-#include <png.h>
 #include <turbojpeg.h>
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
+#include "lib/data/images/orientation.h"
+#include "lib/data/images/png_reader.h"
 
 namespace comera::data {
 namespace {
@@ -34,48 +36,6 @@ void check_size(const Image& image, const std::string& name) {
                image.height, most_pixels);
 }
 
-// libpng's simplified interface, which reports errors as texts.
-class Png {
- public:
-  static constexpr std::string_view end = "IEND";
-
-  Png(Bytes bytes, const std::string& name) : name_(name) {
-    image_.version = PNG_IMAGE_VERSION;
-    if (png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size()) == 0) fail();
-    image_.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
-    colours_ = (image_.format & PNG_FORMAT_FLAG_COLOR) != 0;
-    alpha_ = (image_.format & PNG_FORMAT_FLAG_ALPHA) != 0;
-  }
-  Png(const Png&) = delete;
-  Png& operator=(const Png&) = delete;
-  ~Png() { png_image_free(&image_); }
-
-  Image header() const { return {image_.width, image_.height, colours_ ? 3 : 1, {}}; }
-
-  Image read() {
-    Image image = header();
-    const std::int64_t stored = image.channels + (alpha_ ? 1 : 0), count = image.width * image.height;
-    image_.format = (colours_ ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY) | (alpha_ ? PNG_FORMAT_FLAG_ALPHA : 0);
-    image.pixels.resize(static_cast<std::size_t>(count * stored));
-    if (png_image_finish_read(&image_, nullptr, image.pixels.data(), 0, nullptr) == 0) fail();
-    if (PNG_IMAGE_FAILED(image_)) fail();
-    if (!alpha_) return image;
-    for (std::int64_t i = 0; i < count; ++i)
-      for (std::int64_t c = 0; c < image.channels; ++c)
-        image.pixels[static_cast<std::size_t>(i * image.channels + c)] =
-            image.pixels[static_cast<std::size_t>(i * stored + c)];
-    image.pixels.resize(static_cast<std::size_t>(count * image.channels));
-    return image;
-  }
-
- private:
-  [[noreturn]] void fail() const { fail_input("[data] {}: is a damaged PNG: {}", name_, printable(image_.message)); }
-
-  const std::string& name_;
-  png_image image_{};
-  bool colours_ = false, alpha_ = false;
-};
-
 class Jpeg {
  public:
   static constexpr std::string_view end = "\xff\xd9";
@@ -85,8 +45,7 @@ class Jpeg {
     if (!decoder_) fail_run("[data] {}: libjpeg-turbo does not start", name);
     int chroma = 0, colours = 0, width = 0, height = 0;
     if (tjDecompressHeader3(decoder_.get(), data(), bytes.size(), &width, &height, &chroma, &colours) != 0) fail();
-    if (colours == TJCS_CMYK || colours == TJCS_YCCK)
-      fail_input("[data] {}: is a JPEG in the four colours of printing; gray or red, green and blue are wanted", name);
+    inks_ = colours == TJCS_CMYK || colours == TJCS_YCCK;
     header_ = {width, height, colours == TJCS_GRAY ? 1 : 3, {}};
   }
 
@@ -94,15 +53,31 @@ class Jpeg {
 
   Image read() {
     Image image = header_;
-    image.pixels.resize(static_cast<std::size_t>(image.width * image.height * image.channels));
+    const std::int64_t stored = inks_ ? 4 : image.channels, count = image.width * image.height;
+    image.pixels.resize(static_cast<std::size_t>(count * stored));
     constexpr int flags = TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
+    const int format = inks_ ? TJPF_CMYK : image.channels == 1 ? TJPF_GRAY : TJPF_RGB;
     if (tjDecompress2(decoder_.get(), data(), bytes_.size(), image.pixels.data(), static_cast<int>(image.width), 0,
-                      static_cast<int>(image.height), image.channels == 1 ? TJPF_GRAY : TJPF_RGB, flags) != 0)
+                      static_cast<int>(image.height), format, flags) != 0)
       fail();
+    if (inks_) make_colours(image.pixels);
     return image;
   }
 
  private:
+  // From cyan, magenta, yellow and black to red, green and blue. Files hold 255 less each, as Adobe's programs write.
+  static void make_colours(std::vector<std::uint8_t>& pixels) {
+    const std::size_t count = pixels.size() / 4;
+    for (std::size_t i = 0; i < count; ++i) {
+      const int black = pixels[4 * i + 3];
+      for (std::size_t c = 0; c < 3; ++c) {
+        const int product = (255 - pixels[4 * i + c]) * black + 128;
+        pixels[3 * i + c] = static_cast<std::uint8_t>(std::max(0, black - (((product >> 8) + product) >> 8)));
+      }
+    }
+    pixels.resize(3 * count);
+  }
+
   const unsigned char* data() const { return reinterpret_cast<const unsigned char*>(bytes_.data()); }
   [[noreturn]] void fail() {
     fail_input("[data] {}: is a damaged JPEG: {}", name_, printable(tjGetErrorStr2(decoder_.get())));
@@ -112,19 +87,20 @@ class Jpeg {
   const std::string& name_;
   std::unique_ptr<void, void (*)(tjhandle)> decoder_;
   Image header_;
+  bool inks_ = false;  // the four colours of printing
 };
 
 template <class Use>
 Image with_reader(Bytes bytes, const std::string& name, const Use& use) {
   if (begins(bytes, {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'})) {
-    Png png(bytes, name);
+    PngReader png(bytes, name);
     check_size(png.header(), name);
-    return use(png);
+    return use(png, png_orientation(bytes));
   }
   if (begins(bytes, {0xff, 0xd8, 0xff})) {
     Jpeg jpeg(bytes, name);
     check_size(jpeg.header(), name);
-    return use(jpeg);
+    return use(jpeg, jpeg_orientation(bytes));
   }
   fail_input("[data] {}: is no PNG and no JPEG; convert it or remove it", name);
 }
@@ -132,14 +108,16 @@ Image with_reader(Bytes bytes, const std::string& name, const Use& use) {
 }  // namespace
 
 Image picture_header(Bytes bytes, const std::string& name) {
-  return with_reader(bytes, name, [&](auto& reader) {
+  return with_reader(bytes, name, [&](auto& reader, int orientation) {
     check_end(bytes, reader.end, name);
-    return Image(reader.header());
+    Image header = reader.header();
+    if (turns_sideways(orientation)) std::swap(header.width, header.height);
+    return header;
   });
 }
 
 Image decode_picture(Bytes bytes, const std::string& name) {
-  return with_reader(bytes, name, [](auto& reader) { return reader.read(); });
+  return with_reader(bytes, name, [](auto& reader, int orientation) { return upright(reader.read(), orientation); });
 }
 
 }  // namespace comera::data
