@@ -80,6 +80,9 @@ void settle_image_tokens(OptionValues& values, const models::VitSpec& spec) {
     fail_input("[{}] --seq {}: an image has {} tokens in this model; leave it out, or change --patch",
                values.table().verb(), values.integer("seq"), tokens);
   values.set("seq", std::to_string(tokens), OptionSource::fallback);
+  if (values.table().find("crop") && values.integer("crop") >= spec.image)
+    fail_input("[{}] --crop {}: such a shift leaves nothing of an image of {} x {} pixels; use at most {}",
+               values.table().verb(), values.integer("crop"), spec.image, spec.image, spec.image - 1);
 }
 
 data::ImageFrame frame_of_folder(const models::VitSpec& spec, const std::string& folder) {
