@@ -335,6 +335,31 @@ TEST_CASE("image frame: preprocessor_config.json") {
   CHECK(read(R"({"resample": null})").resampling == Resampling::bilinear);
   CHECK(read(R"({"resample": 3})").resampling == Resampling::bicubic);
   CHECK_THROWS_WITH(read(R"({"resample": 0})"), Contains("resample is 0; 2 (bilinear) and 3 (bicubic) are supported"));
+  // Steps, sizes and classes of other processors are refused by name; null is transformers' default.
+  CHECK(read(R"({"do_resize": null, "do_center_crop": null, "do_convert_rgb": true, "size": null, "crop_size": 9,
+                 "rescale_factor": null, "image_processor_type": "ViTImageProcessorFast", "do_pad": false})")
+            .mean == std::vector<double>{0.5, 0.5, 0.5});
+  for (const char* key : {"do_resize", "do_rescale", "do_normalize"}) {
+    CHECK_THROWS_WITH(read(fmt::format(R"({{"{}": false}})", key)), Contains(fmt::format("{} is false", key)));
+    CHECK_THROWS_WITH(read(fmt::format(R"({{"{}": 0}})", key)), Contains(fmt::format("{} is 0; only true", key)));
+  }
+  for (const char* key : {"do_center_crop", "do_pad", "do_flip_channel_order", "do_reduce_labels"})
+    CHECK_THROWS_WITH(read(fmt::format(R"({{"{}": true}})", key)), Contains(fmt::format("{} is true", key)));
+  CHECK(read(R"({"size": [4, 4]})").mean.size() == 3);
+  CHECK(read(R"({"size": {"height": 4, "width": 4, "shortest_edge": null}})").mean.size() == 3);
+  CHECK_THROWS_WITH(read(R"({"size": [4, 3]})"), Contains("size is [4,3], but config.json says 4"));
+  CHECK_THROWS_WITH(read(R"({"size": {"shortest_edge": 4}})"), Contains("size has shortest_edge"));
+  CHECK_THROWS_WITH(read(R"({"size": 4, "default_to_square": false})"), Contains("default_to_square is false"));
+  CHECK_THROWS_WITH(read(R"({"feature_extractor_type": "DeiTFeatureExtractor"})"),
+                    Contains("feature_extractor_type is \"DeiTFeatureExtractor\"; only ViTImageProcessor"));
+  CHECK_THROWS_WITH(read(R"({"image_processor_type": 3})"), Contains("image_processor_type is 3"));
+  // transformers reads the image processor of processor_config.json first.
+  scratch.write("processor_config.json", R"({"image_processor": {"image_mean": 0.2}})");
+  CHECK(read(R"({"image_mean": 0.1})").mean == std::vector<double>{0.2, 0.2, 0.2});
+  scratch.write("processor_config.json", R"({"image_processor": {"do_rescale": false}})");
+  CHECK_THROWS_WITH(read("{}"), Contains("processor_config.json: do_rescale is false"));
+  scratch.write("processor_config.json", R"({"processor_class": "Other"})");
+  CHECK(read(R"({"image_mean": 0.1})").mean == std::vector<double>{0.1, 0.1, 0.1});
   // A run keeps the filter of the model that it began with.
   ImageFrame kept = image_frame(4, 3, 5);
   kept.resampling = Resampling::bicubic;

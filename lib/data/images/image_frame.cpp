@@ -1,7 +1,9 @@
 #include "lib/data/images/image_frame.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
@@ -14,6 +16,10 @@ namespace {
 using io::Json;
 
 constexpr double byte_scale = 1.0 / 255;
+constexpr const char* processor_file = "processor_config.json";
+constexpr std::array processors = {"ViTImageProcessor", "ViTImageProcessorFast", "ViTImageProcessorPil",
+                                   "ViTFeatureExtractor"};
+constexpr std::array<std::string_view, 3> steps = {"do_resize", "do_rescale", "do_normalize"};
 
 // Numbers per channel; the default stays where the key is missing.
 void read_numbers(const Json& config, const char* key, const std::string& path, double least,
@@ -32,19 +38,47 @@ void read_numbers(const Json& config, const char* key, const std::string& path, 
   numbers = std::move(read);
 }
 
-void require_on(const Json& config, const char* key, const std::string& path, bool wanted) {
-  const auto found = config.find(key);
-  if (found != config.end() && found->is_boolean() && found->get<bool>() != wanted)
-    fail_input("{}: {} is {}; only {} is supported", path, key, !wanted, wanted);
+// Other classes have other steps by default, such as a crop of the centre.
+void check_processor(const Json& config, const std::string& path) {
+  for (const char* key : {"image_processor_type", "feature_extractor_type"}) {
+    const auto found = config.find(key);
+    if (found == config.end() || found->is_null()) continue;
+    if (std::ranges::none_of(processors, [&](const char* name) { return *found == name; }))
+      fail_input(
+          "{}: {} is {}; only ViTImageProcessor is supported. Set it to that if the images are only resized, divided "
+          "by "
+          "255 and normalised",
+          path, key, printable(found->dump()));
+  }
 }
 
-// The size is a number, or an object with height and width.
+// Steps are the keys do_...; null is transformers' default.
+void check_steps(const Json& config, const std::string& path) {
+  for (const auto& [key, value] : config.items()) {
+    if (!key.starts_with("do_") || value.is_null()) continue;
+    const bool wanted = std::ranges::find(steps, key) != steps.end();
+    if (key == "do_convert_rgb" && value.is_boolean()) continue;  // gray and colours become what the model reads
+    if (value != wanted)
+      fail_input("{}: {} is {}; only {} is supported", path, printable(key), printable(value.dump()), wanted);
+  }
+}
+
+// The size is a number, or height and width.
 void check_size(const Json& config, const std::string& path, std::int64_t size) {
-  const auto found = config.find("size");
+  const auto found = config.find("size"), square = config.find("default_to_square");
   if (found == config.end() || found->is_null()) return;
-  for (const Json& one : found->is_object() ? *found : Json::array({*found}))
-    if (!one.is_number_integer() || one.get<double>() != static_cast<double>(size))
-      fail_input("{}: size is {}, but config.json says {}; they must agree", path, found->dump(), size);
+  if (found->is_object()) {
+    for (const auto& [key, one] : found->items())
+      if (key != "height" && key != "width" && !one.is_null())
+        fail_input("{}: size has {}; only height and width are supported, which do not keep the aspect", path,
+                   printable(key));
+  } else if (square != config.end() && *square == false) {
+    fail_input("{}: default_to_square is false, which keeps the aspect; only a size with height and width is supported",
+               path);
+  }
+  for (const Json& one : found->is_object() || found->is_array() ? *found : Json::array({*found}))
+    if (!one.is_null() && (!one.is_number_integer() || one.get<double>() != static_cast<double>(size)))
+      fail_input("{}: size is {}, but config.json says {}; they must agree", path, printable(found->dump()), size);
 }
 
 Resampling resampling_of(const Json& config, const std::string& path) {
@@ -56,6 +90,21 @@ Resampling resampling_of(const Json& config, const std::string& path) {
       "{}: resample is {}; 2 (bilinear) and 3 (bicubic) are supported; images that already have the model's size need "
       "none, so set it to 2 for them",
       path, printable(found->dump()));
+}
+
+// The image processor in processor_config.json, else preprocessor_config.json, as transformers reads them; else {}.
+Json processor_of(const std::string& folder, std::string& path) {
+  path = join_path(folder, processor_file);
+  if (path_exists(path)) {
+    const Json whole = io::read_json(path, io::largest_config);
+    if (whole.is_object() && whole.contains("image_processor") && whole["image_processor"].is_object())
+      return whole["image_processor"];
+  }
+  path = join_path(folder, image_frame_file);
+  if (!path_exists(path)) return Json::object();
+  Json config = io::read_json(path, io::largest_config);
+  if (!config.is_object()) fail_input("{}: is not a JSON object", path);
+  return config;
 }
 
 }  // namespace
@@ -79,16 +128,15 @@ void save_image_frame(const ImageFrame& frame, const Folder& folder) {
 }
 
 void read_image_frame(const std::string& folder, ImageFrame& frame) {
-  const std::string path = join_path(folder, image_frame_file);
-  if (!path_exists(path)) return;
-  const Json config = io::read_json(path, io::largest_config);
-  if (!config.is_object()) fail_input("{}: is not a JSON object", path);
-  for (const char* key : {"do_resize", "do_rescale", "do_normalize"}) require_on(config, key, path, true);
-  require_on(config, "do_center_crop", path, false);
+  std::string path;
+  const Json config = processor_of(folder, path);
+  check_processor(config, path);
+  check_steps(config, path);
   check_size(config, path, frame.size);
   if (const auto found = config.find("rescale_factor");
-      found != config.end() && (!found->is_number() || std::abs(found->get<double>() - byte_scale) > 1e-6))
-    fail_input("{}: rescale_factor is {}; only 1/255 is supported", path, found->dump());
+      found != config.end() && !found->is_null() &&
+      (!found->is_number() || std::abs(found->get<double>() - byte_scale) > 1e-6))
+    fail_input("{}: rescale_factor is {}; only 1/255 is supported", path, printable(found->dump()));
   frame.resampling = resampling_of(config, path);
   read_numbers(config, "image_mean", path, -1e6, frame.mean);
   read_numbers(config, "image_std", path, 1e-6, frame.deviation);

@@ -22,8 +22,9 @@ struct ImageFrame {
 ImageFrame image_frame(std::int64_t size, std::int64_t channels, std::int64_t tokens);
 
 // preprocessor_config.json of transformers. Reading takes mean, deviation and the filter of resizing from the folder's
-// file, if it has one; other steps than resizing, dividing by 255 and normalising are input errors, and so are another
-// size and another filter.
+// file, if it has one, or from "image_processor" in its processor_config.json. Other steps than resizing, dividing by
+// 255 and normalising (each key do_... that is true) are input errors, and so are the class of another image processor,
+// a size with a shortest edge, another size and another filter.
 constexpr const char* image_frame_file = "preprocessor_config.json";
 void save_image_frame(const ImageFrame& frame, const Folder& folder);
 void read_image_frame(const std::string& folder, ImageFrame& frame);
