@@ -12,3 +12,7 @@ add_test(NAME "data: chat templates equal those of PyPI's Jinja and transformers
   ${CMAKE_CURRENT_LIST_DIR}/interop/templates_against_pypi.sh $<TARGET_FILE:render_templates> ${CMAKE_BINARY_DIR})
 set_tests_properties("data: chat templates equal those of PyPI's Jinja and transformers" PROPERTIES SKIP_RETURN_CODE 77
   TIMEOUT 900 RESOURCE_LOCK venv-templates)
+add_test(NAME "data: pictures and values equal those of PyPI's Pillow and transformers" COMMAND bash
+  ${CMAKE_CURRENT_LIST_DIR}/interop/images_against_pypi.sh $<TARGET_FILE:read_images> ${CMAKE_BINARY_DIR})
+set_tests_properties("data: pictures and values equal those of PyPI's Pillow and transformers" PROPERTIES
+  SKIP_RETURN_CODE 77 TIMEOUT 900 RESOURCE_LOCK venv-images)
