@@ -15,10 +15,11 @@ def image(label, size, draw):
 def idx(sizes, content):
     return b"\0\0\x08" + bytes([len(sizes)]) + struct.pack(f">{len(sizes)}I", *sizes) + content
 
-def png(width, height, kind, lines):
-    def chunk(name, content):
-        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)) +
+def chunk(name, content):
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+def png(width, height, kind, lines, more=b""):
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)) + more +
             chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b""))
 
 def colour_png(label, draw):
@@ -35,6 +36,14 @@ for label, name in enumerate(("left", "right")):
     pathlib.Path("pictures", name).mkdir(parents=True)
     for i in range(12):
         pathlib.Path("pictures", name, f"{i}.png").write_bytes(colour_png(label, draw))
+pathlib.Path("shown").mkdir()
+right = image(1, 8, draw)
+lines = b"".join(b"\0" + right[8 * y:8 * y + 8] for y in range(8))
+side = b"".join(b"\0" + bytes(right[8 * y + 7 - x] for y in range(8)) for x in range(8))  # turned against the clock
+exif = b"MM\0*" + struct.pack(">IHHHIHH", 8, 1, 0x112, 3, 1, 6, 0) + bytes(4)  # 6: turn it with the clock
+pathlib.Path("shown", "plain.png").write_bytes(png(8, 8, 0, lines))
+pathlib.Path("shown", "gamma.png").write_bytes(png(8, 8, 0, lines, chunk(b"gAMA", struct.pack(">I", 100000))))
+pathlib.Path("shown", "turned.png").write_bytes(png(8, 8, 0, side, chunk(b"eXIf", exif)))
 pathlib.Path("lies-images-idx3").write_bytes(idx([1000, 8, 8], bytes(640)))
 pathlib.Path("lies-labels-idx1").write_bytes(idx([1000], bytes(1000)))
 pathlib.Path("huge.png").write_bytes(png(100000, 100000, 0, b"\0"))
@@ -118,6 +127,31 @@ expect_refused 'has no past'
 # A plan without data.
 run "$COMERA" pretrain --model vit-tiny --form dense --batch 8 --dry-run --json
 expect_json "d['totals']['parameters'] == 5717416"
+
+# Shifts that leave nothing of an image.
+run "$COMERA" pretrain --task image "${small[@]}" --form dense --crop 8 --dry-run
+expect_refused '--crop 8: such a shift leaves nothing of an image of 8 x 8 pixels; use at most 7'
+run "$COMERA" pretrain --task image "${small[@]}" --form dense --crop 7 --dry-run
+expect_exit 0
+run "$COMERA" finetune whole --data pictures --steps 1 --crop 8 -o new
+expect_refused '--crop 8: .*use at most 7'
+expect_no_file new
+
+# A preprocessor_config.json whose steps are others.
+cp -r plain asks
+python3 - <<'PYTHON'
+import json
+config = json.load(open("asks/preprocessor_config.json"))
+json.dump({**config, "size": {"shortest_edge": 8}}, open("asks/preprocessor_config.json", "w"))
+PYTHON
+run "$COMERA" predict asks --data test-images-idx3-ubyte.gz
+expect_refused 'asks/preprocessor_config.json: size has shortest_edge'
+
+# Gamma changes nothing; a picture on its side stands upright: class 1, bright on the right, is stored with the top there.
+run "$COMERA" predict whole --data shown/plain.png,shown/gamma.png --jsonl
+expect_jsonl "d[0]['label'] == d[1]['label'] == '1' and d[0]['probability'] == d[1]['probability']"
+run "$COMERA" predict whole --data shown/plain.png,shown/turned.png --jsonl
+expect_jsonl "d[0]['label'] == d[1]['label'] == '1' and d[0]['probability'] == d[1]['probability']"
 
 # Wrong data: one line, and no run folder.
 refuses() { # MESSAGE OPTIONS...
