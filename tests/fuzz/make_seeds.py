@@ -10,6 +10,7 @@ import json
 import pathlib
 import struct
 import sys
+import zlib
 
 import template_seeds
 import tokenizer_json_seeds
@@ -29,6 +30,18 @@ def gguf(keys, tensors, data=b""):
     for name, sizes, kind, offset in tensors:
         header += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, kind, offset)
     return header + bytes(-len(header) % 64) + data
+
+
+def png(colours, depth, lines, *chunks):
+    """2 x 2 pixels; chunks are names and contents."""
+    chunks = [b"IHDR", struct.pack(">IIBBBBB", 2, 2, depth, colours, 0, 0, 0), *chunks, b"IDAT", zlib.compress(lines),
+              b"IEND", b""]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        for name, content in zip(chunks[::2], chunks[1::2]))
+
+
+EXIF = b"MM\0*" + struct.pack(">IHHHIHH", 8, 1, 0x112, 3, 1, 6, 0) + bytes(4)
 
 
 def gguf_model(architecture, changes=None):
@@ -247,6 +260,9 @@ SEEDS = {
                  b"\0\0\x0d\x02" + struct.pack(">2I", 1, 1) + bytes(4),
                  b"\0\0\x08\x04" + struct.pack(">4I", 1, 2, 2, 3) + bytes(12),
                  b"\0\0\x08\x02" + struct.pack(">2I", 2**32 - 1, 2**32 - 1)],
+    "fuzz_picture": [png(0, 8, bytes(6)), png(2, 8, bytes(14)), png(3, 8, bytes(6), b"PLTE", bytes(6)),
+                     png(6, 16, bytes(34)), png(0, 8, bytes(6), b"eXIf", EXIF), png(0, 8, bytes(6), b"gAMA", bytes(4)),
+                     b"\xff\xd8\xff\xe1" + struct.pack(">H", 8 + len(EXIF)) + b"Exif\0\0" + EXIF + b"\xff\xd9"],
     "fuzz_clicks": [b"y,x,c,t,i\n1,0.5,red,a|b,3\n0,,blue,,8\n", b"1 3:1 7:1 9:1\n-1 4:0.5 8:1 9:1\n",
                     b"0\t" + b"1\t" * 13 + b"68fd1e64\t" * 25 + b"80e26c9b\n",
                     b'{"format": "tsv", "header": false, "columns": ["y", "c"], "label": "y", "categories": ["c"]}',
@@ -346,6 +362,8 @@ WORDS = {
                   "down", "conv", "words", "wide",
                   "1099511627776", "true"],
     "fuzz_idx": ["\\x00\\x00\\x08\\x01", "\\x00\\x00\\x08\\x03", "\\x00\\x00\\x08\\x04", "\\x00\\x00\\x00\\x01"],
+    "fuzz_picture": ["IHDR", "PLTE", "tRNS", "gAMA", "eXIf", "IDAT", "IEND", "Exif\\x00\\x00", "II*\\x00", "MM\\x00*",
+                     "\\x01\\x12\\x00\\x03", "\\x12\\x01\\x03\\x00", "\\xff\\xd8\\xff", "\\xff\\xe1", "\\xff\\xd9"],
     "fuzz_clicks": ["label", "dense", "categories", "columns", "header", "column", "encoding", "vocabulary", "hash",
                     "separator", "pooling", "weighted", "y,x,c,t,i", ":1", "-1 ", "\\x09", "|", ","],
     "fuzz_rows": ["premise", "hypothesis", "label", "premise,hypothesis,label", ",", "\\x22", "\\x09", "\\x0d\\x0a",
