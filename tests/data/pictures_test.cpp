@@ -62,9 +62,9 @@ std::string palette(std::initializer_list<int> colours) { return chunk("PLTE", l
 // A block of EXIF with a second tag before the orientation.
 std::string exif(int orientation, bool big_endian = true) {
   const auto value = static_cast<std::uint64_t>(orientation);
-  std::string big = "MM" + number(42, 2) + number(8) + number(2, 2) + number(0x010f, 2) + number(2, 2) +
-                          number(1) + number(0) + number(0x0112, 2) + number(3, 2) + number(1) + number(value, 2) +
-                          number(0, 2) + number(0);
+  std::string big = "MM" + number(42, 2) + number(8) + number(2, 2) + number(0x010f, 2) + number(2, 2) + number(1) +
+                    number(0) + number(0x0112, 2) + number(3, 2) + number(1) + number(value, 2) + number(0, 2) +
+                    number(0);
   if (big_endian) return big;
   using namespace std::string_literals;
   return "II\x2a\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0"s + static_cast<char>(orientation) + "\0\0\0\0\0\0\0"s;
@@ -111,7 +111,7 @@ TEST_CASE("pictures: a PNG's gamma, primaries and colour profile do not change i
   }
 }
 
-TEST_CASE("pictures: PNG of every depth and kind; alpha is left out") {
+TEST_CASE("pictures: PNG of every depth and kind, without their alpha") {
   CHECK(pixels(png(9, 1, {1, 0, ""}, line({0b10110010, 0b10000000}))) == Pixels{255, 0, 255, 255, 0, 0, 255, 0, 255});
   CHECK(pixels(png(5, 1, {2, 0, ""}, line({0b00011011, 0b01000000}))) == Pixels{0, 85, 170, 255, 85});
   CHECK(pixels(png(3, 1, {4, 0, ""}, line({0x0f, 0x70}))) == Pixels{0, 255, 119});
