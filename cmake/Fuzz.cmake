@@ -25,7 +25,8 @@ foreach(stem clean_cut piece_trie sentencepiece sentencepiece_check tokenizer un
 endforeach()
 file(GLOB rooms CONFIGURE_DEPENDS lib/data/files/*.cpp lib/data/tokenizer/pipeline/*.cpp lib/data/template/*.cpp)
 list(APPEND readers ${rooms} lib/data/clicks/click_reader.cpp lib/data/clicks/schema.cpp
-  lib/data/images/idx.cpp lib/data/images/image_frame.cpp lib/data/batch.cpp)
+  lib/data/images/idx.cpp lib/data/images/image_frame.cpp lib/data/images/orientation.cpp
+  lib/data/images/picture.cpp lib/data/images/png_reader.cpp lib/data/batch.cpp)
 list(APPEND readers lib/data/label_kind.cpp lib/data/task.cpp)
 # Files of these folders that no target reaches.
 list(FILTER readers EXCLUDE REGEX "lib/core/(tensor|thread|memory|terminal/terminal)[.]cpp$")
@@ -36,8 +37,9 @@ add_library(comera_readers STATIC ${readers} third_party/fmt.cpp)
 precompile(comera_readers readers)
 target_include_directories(comera_readers PUBLIC ${CMAKE_SOURCE_DIR})
 target_include_directories(comera_readers SYSTEM PUBLIC ${XXHASH_INCLUDE_DIR} ${RANDOM123_INCLUDE_DIR})
-target_link_libraries(comera_readers PUBLIC CLI11::CLI11 nlohmann_json::nlohmann_json ZLIB::ZLIB ${ZSTD_ARCHIVE}
-  ${UTF8PROC_ARCHIVE} ${PCRE2_ARCHIVE} onnx_messages sentencepiece Threads::Threads)
+target_link_libraries(comera_readers PUBLIC CLI11::CLI11 nlohmann_json::nlohmann_json ${PNG_ARCHIVE}
+  ${TURBOJPEG_ARCHIVE} ZLIB::ZLIB ${ZSTD_ARCHIVE} ${UTF8PROC_ARCHIVE} ${PCRE2_ARCHIVE} onnx_messages sentencepiece
+  Threads::Threads)
 
 file(GLOB targets CONFIGURE_DEPENDS tests/fuzz/fuzz_*.cpp)
 foreach(source ${targets})
