@@ -165,6 +165,20 @@ TEST_CASE("clicks: rare categories share row 0, and large tables are hashed") {
   for (const CategoryColumn& column : hashed.categories) CHECK(column.rows == 3);
 }
 
+TEST_CASE("clicks: min_count counts the rows that have a category, not its places in a bag") {
+  const Scratch scratch;
+  DataSpec spec;
+  spec.task = Task::ctr;
+  spec.schema = scratch.write("schema.json",
+                              R"({"label": "y", "categories": [{"column": "a", "separator": "|", "min_count": 2}]})");
+  spec.files = {scratch.write("rows.csv", "y,a\n1,twice|often|twice\n0,often|often|often\n1,once|often\n0,once\n")};
+  const auto data = ClickDataset::open(spec);
+  CHECK(data->schema().categories[0].rows == 3);  // often, once
+  CHECK(data->map()->row(0, category_key("often")) == 1);
+  CHECK(data->map()->row(0, category_key("once")) == 2);
+  CHECK(data->map()->row(0, category_key("twice")) == 0);
+}
+
 TEST_CASE("clicks: a stored map gives the same rows") {
   const Scratch scratch;
   const auto dataset = ClickDataset::open(spec_of(scratch));

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
+#include <span>
 
 #include "kernels/philox.h"
 #include "lib/core/error.h"
@@ -20,7 +22,8 @@ struct FeatureMap::Count {
   KeyTable index;
   std::vector<std::uint64_t> keys;
   std::vector<std::int32_t> counts;
-  std::int64_t longest = 0, largest = -1;  // bag; number of a row
+  std::map<std::int32_t, std::int64_t> repeats;  // of `counts`, those beside another one in the same bag
+  std::int64_t longest = 0, largest = -1;        // bag; number of a row
   bool weighted = false;
 
   void add(std::uint64_t key) {
@@ -28,6 +31,24 @@ struct FeatureMap::Count {
     if (at == static_cast<std::int32_t>(keys.size())) keys.push_back(key), counts.push_back(0);
     counts[static_cast<std::size_t>(at)] += counts[static_cast<std::size_t>(at)] < INT32_MAX;
   }
+
+  void add(std::span<const std::uint64_t> bag) {
+    for (const std::uint64_t key : bag) add(key);
+    if (bag.size() < 2) return;
+    sorted.assign(bag.begin(), bag.end());
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t i = 1; i < sorted.size(); ++i)
+      if (sorted[i] == sorted[i - 1]) ++repeats[index.find(sorted[i])];
+  }
+
+  // Rows of the data that have a category.
+  std::int64_t rows_with(std::int32_t at) const {
+    const auto found = repeats.find(at);
+    return counts[static_cast<std::size_t>(at)] - (found == repeats.end() ? 0 : found->second);
+  }
+
+ private:
+  std::vector<std::uint64_t> sorted;  // a bag
 };
 
 void FeatureMap::count(const ClickRow& row, std::vector<Count>& counts) {
@@ -36,8 +57,9 @@ void FeatureMap::count(const ClickRow& row, std::vector<Count>& counts) {
     Count& count = counts[column];
     const std::uint32_t end = row.ends[column];
     count.longest = std::max<std::int64_t>(count.longest, end - begin);
+    if (schema_.categories[column].encoding == Encoding::vocabulary)
+      count.add(std::span(row.keys).subspan(begin, end - begin));
     for (std::uint32_t i = begin; i < end; ++i) {
-      if (schema_.categories[column].encoding == Encoding::vocabulary) count.add(row.keys[i]);
       if (schema_.categories[column].encoding == Encoding::id)
         count.largest = std::max(count.largest, static_cast<std::int64_t>(row.keys[i]));
       count.weighted = count.weighted || (!row.values.empty() && row.values[i] != 1);
@@ -67,7 +89,7 @@ void FeatureMap::settle(std::size_t number, Count& count, const FeatureRules& ru
     std::stable_sort(order.begin(), order.end(),
                      [&](std::int32_t a, std::int32_t b) { return count.counts[a] > count.counts[b]; });
     for (const std::int32_t at : order)
-      if (count.counts[at] >= column.min_count) keys.push_back(count.keys[at]);
+      if (count.rows_with(at) >= column.min_count) keys.push_back(count.keys[at]);
     column.rows = static_cast<std::int64_t>(keys.size()) + 1;
   } else if (column.rows == 0) {
     column.rows = count.largest + 1;

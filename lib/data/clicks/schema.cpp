@@ -225,10 +225,7 @@ Json category_json(const CategoryColumn& column) {
   return json;
 }
 
-}  // namespace
-
-Schema parse_schema(std::string_view text, const std::string& name) {
-  const Json json = io::parse_json(text, name);
+Schema schema_from(const Json& json, const std::string& name) {
   const Reader reader(json, name, {"format", "header", "columns", "label", "dense", "categories"});
   Schema schema;
   schema.format = reader.word("format", formats, ClickFormat::csv);
@@ -247,10 +244,16 @@ Schema parse_schema(std::string_view text, const std::string& name) {
   return schema;
 }
 
+}  // namespace
+
+Schema parse_schema(std::string_view text, const std::string& name) {
+  return schema_from(io::parse_json(text, name), name);
+}
+
 Schema read_schema(const std::string& path) {
-  const std::string text = read_file(path, io::largest_config);
-  Schema schema = parse_schema(text, path);
-  refuse_idle(io::parse_json(text, path), schema, path);
+  const Json json = io::parse_json(read_file(path, io::largest_config), path);
+  Schema schema = schema_from(json, path);
+  refuse_idle(json, schema, path);
   return schema;
 }
 

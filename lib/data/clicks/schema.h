@@ -21,9 +21,9 @@ struct DenseColumn {
   double mean = 0, deviation = 1;  // standard
 };
 
-// How a category becomes a row of a table. vocabulary: row 0 for categories that are unknown or rarer than `min_count`
-// in the training data, then those of the training data, the most frequent first; hash: a fixed function of the text;
-// id: the text is the number of the row.
+// How a category becomes a row of a table. vocabulary: row 0 for categories that are unknown or that fewer than
+// `min_count` rows of the training data have, then those of the training data, the most frequent first; hash: a fixed
+// function of the text; id: the text is the number of the row.
 enum class Encoding : std::uint8_t { vocabulary, hash, id };
 
 struct CategoryColumn {
