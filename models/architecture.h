@@ -16,6 +16,8 @@ using ModelSpec = std::variant<EncoderSpec, DecoderSpec, DlrmSpec, VitSpec>;
 // The part that all architectures share. The reference is valid as long as `spec`.
 const Spec& common(const ModelSpec& spec);
 Spec& common(ModelSpec& spec);
+// For messages: "an encoder", "a decoder", "a model of clicks" or "a model of images".
+const char* kind_of(const ModelSpec& spec);
 
 // Every weight that --form applies to.
 std::vector<WeightSite> weight_sites(const ModelSpec& spec);

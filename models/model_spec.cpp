@@ -1,4 +1,6 @@
 // Access to the common part of a specification of either architecture.
+#include <iterator>
+
 #include "models/architecture.h"
 
 namespace comera::models {
@@ -9,6 +11,12 @@ const Spec& common(const ModelSpec& spec) {
 
 Spec& common(ModelSpec& spec) {
   return std::visit([](auto& one) -> Spec& { return one; }, spec);
+}
+
+const char* kind_of(const ModelSpec& spec) {
+  constexpr const char* kinds[] = {"an encoder", "a decoder", "a model of clicks", "a model of images"};
+  static_assert(std::size(kinds) == std::variant_size_v<ModelSpec>);
+  return kinds[spec.index()];
 }
 
 void set_dropout(ModelSpec& spec, double probability) {

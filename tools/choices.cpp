@@ -13,8 +13,10 @@ namespace comera::tools {
 int evaluate_choices(const OptionValues& values, StoredModel& stored) {
   const auto* decoder = std::get_if<models::DecoderSpec>(&stored.spec);
   if (!decoder)
-    fail_input("[evaluate] --task choice: {} is no decoder; choices are compared by the probability of their text",
-               stored.folder);
+    fail_input(
+        "[evaluate] --task choice: {} is {}; choices are compared by the probability that a decoder gives their "
+        "text",
+        stored.folder, models::kind_of(stored.spec));
   std::vector<report::Requirement> requirements;
   for (const std::string& text : values.list("require"))
     requirements.push_back(report::parse_requirement(text, report::choice_metrics()));

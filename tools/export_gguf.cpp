@@ -114,7 +114,8 @@ int export_to_gguf(const OptionValues& values, const io::ModelFolder& folder, co
   const models::ModelSpec spec = models::spec_from_folder(folder.path());
   const auto* decoder = std::get_if<models::DecoderSpec>(&spec);
   if (!decoder)
-    fail_input("[export] {}: is an encoder; --to gguf writes llama decoders, --to onnx writes both", folder.path());
+    fail_input("[export] {}: is {}; --to gguf writes llama decoders; use --to {}", folder.path(), models::kind_of(spec),
+               std::holds_alternative<models::DlrmSpec>(spec) ? "safetensors" : "onnx or safetensors");
   const exporting::GgufOptions options{.merged = values.text("form") == "dense",
                                        .half = values.text("dtype") == "fp16"};
   const exporting::GgufWrote planned = exporting::plan_gguf_file(folder, *decoder, options, target);

@@ -37,18 +37,14 @@ std::string target_of(const OptionValues& values, data::Task task) {
 
 // Logits have a temperature, vectors a distance, the numbers of a regression neither.
 void refuse_without_effect_on(const std::string& target, const OptionValues& values, data::Task task) {
-  const bool softmax = target == "logits" && task != data::Task::regression;
-  const bool vectors = target != "logits";
-  for (const auto& [name, has_effect] :
-       {std::pair{"distill-temperature", softmax}, std::pair{"distill-distance", vectors}})
-    if (!has_effect && values.source(name) == OptionSource::flag)
-      fail_input("[finetune] --{} has no effect, since the teacher's {} are learned{}; leave it out", name,
-                 vectors   ? target == "hidden" ? "hidden states" : "embeddings"
-                 : softmax ? "logits"
-                           : "numbers",
-                 softmax   ? " by their softmax"
-                 : vectors ? " by their distance"
-                           : " by squared error");
+  if (target == "logits" && task == data::Task::regression)
+    return refuse_options(values, {"distill-temperature", "distill-distance"},
+                          "the teacher's numbers are learned by squared error");
+  if (target == "logits")
+    return refuse_options(values, {"distill-distance"}, "the teacher's logits are learned by their softmax");
+  refuse_options(values, {"distill-temperature"},
+                 fmt::format("the teacher's {} are learned by their distance",
+                             target == "hidden" ? "hidden states" : "embeddings"));
 }
 
 // Both read the same images.

@@ -45,6 +45,8 @@ class Calibration final : public InputMoments {
     const models::Spec& common = models::common(spec_);
     if (std::holds_alternative<models::VitSpec>(spec_))
       fail_input("[tensorize] {}: reads images, but --calibrate gives text; leave it out", settings.model);
+    if (std::holds_alternative<models::DlrmSpec>(spec_))
+      fail_input("[tensorize] {}: reads clicks, but --calibrate gives text; leave it out", settings.model);
     const std::vector<std::string> files = data::resolve_files(settings.files);
     const auto tokenizer = data::load_tokenizer(settings.tokenizer.empty() ? settings.model : settings.tokenizer);
     if (tokenizer->vocab_size() > common.vocabulary)

@@ -235,6 +235,9 @@ std::shared_ptr<const data::Tokenizer> tokenizer_for(const ComparisonText& text,
                                                      const models::ModelSpec& spec) {
   if (std::holds_alternative<models::VitSpec>(spec))
     fail_input("[compare] {}: reads images; compare answers by `comera evaluate` on images", folder);
+  if (std::holds_alternative<models::DlrmSpec>(spec))
+    fail_input("[compare] {}: reads clicks and no text; compare two models by `comera evaluate` of each on clicks",
+               folder);
   auto tokenizer = data::load_tokenizer(text.tokenizer.empty() ? folder : text.tokenizer);
   if (tokenizer->vocab_size() > models::common(spec).vocabulary)
     fail_input(

@@ -7,6 +7,7 @@
 #include "lib/core/glob.h"
 #include "lib/core/terminal/log.h"
 #include "lib/io/tied_words.h"
+#include "models/dlrm/dlrm_config.h"
 
 namespace comera::compress {
 namespace {
@@ -122,6 +123,11 @@ void check_patterns(const io::ModelFolder& folder, const std::vector<std::string
 
 [[noreturn]] void fail_unknown(const io::ModelFolder& folder) {
   constexpr const char* remedy = "name the weights with --include, for example --include '*proj*'";
+  if (folder.config().value("model_type", io::Json()) == models::dlrm_type)
+    fail_input(
+        "[tensorize] {}: is a model of clicks, whose tables learn in tensor-train form; train it by `comera pretrain "
+        "--form tt`, or name its weights with --include, for example --include 'top_l.*'",
+        folder.path());
   if (!folder.is_weights_alone())
     fail_input("[tensorize] {}: this architecture is not known; {}", folder.path(), remedy);
   const std::string& file = folder.files().front()->path();

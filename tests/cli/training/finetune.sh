@@ -191,9 +191,9 @@ run "$COMERA" pretrain "${model[@]}" --hidden 16 --form dense --tokenizer vocab.
 # Options that can have no effect in their call.
 run_refused 'distill-weight has no effect without --teacher;' finetune small "${go[@]}" "${columns[@]}" \
   --data train.tsv --distill-weight 0.5
-run_refused 'distill-distance has no effect, since .* logits are learned by their softmax' finetune small \
+run_refused 'distill-distance has no effect: .* logits are learned by their softmax' finetune small \
   --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv --distill-distance cosine
-run_refused 'distill-temperature has no effect, since .* hidden states are learned by their distance' finetune small \
+run_refused 'distill-temperature has no effect: .* hidden states are learned by their distance' finetune small \
   --teacher dense --distill hidden "${go[@]}" "${columns[@]}" --data train.tsv --distill-temperature 3
 run_refused 'tau has no effect without --adapt-ranks;' finetune small "${go[@]}" "${columns[@]}" --data train.tsv --tau 1
 run_refused 'late-after has no effect without --target-ratio or --target-size or --target-fraction' finetune small \
