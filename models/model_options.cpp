@@ -37,24 +37,34 @@ Option probability_option(const char* name, const char* help) {
           .default_words = preset_words};
 }
 
-struct OwnSizes {
-  const char* kind;
-  std::array<const char*, 3> names;  // null: none
+// Bits by the place of an architecture in ModelSpec.
+constexpr unsigned encoders = 1, decoders = 2, clicks = 4, images = 8;
+static_assert(std::variant_size_v<ModelSpec> == 4);
+
+struct OwnOptions {
+  unsigned owners;
+  const char* words;                 // the owners in a message
+  std::array<const char*, 6> names;  // null: none
 };
-// The sizes that one architecture alone has, in the order of ModelSpec.
-constexpr OwnSizes own_sizes[] = {{"encoders", {"token-types", "position-deviation", "pre-norm"}},
-                                  {"decoders", {"key-heads", "rope-theta", "head"}},
-                                  {"models of clicks", {"bottom-mlp", "top-mlp"}},
-                                  {"vision transformers", {"image-size", "patch", "channels"}}};
-static_assert(std::size(own_sizes) == std::variant_size_v<ModelSpec>);
+// The options that only some architectures have.
+constexpr OwnOptions own_options[] = {
+    {encoders, "encoders", {"token-types", "position-deviation", "pre-norm"}},
+    {decoders, "decoders", {"key-heads", "rope-theta", "head"}},
+    {clicks, "models of clicks", {"bottom-mlp", "top-mlp"}},
+    {images, "models of images", {"image-size", "patch", "channels"}},
+    {encoders | decoders, "models of texts", {"positions"}},
+    {encoders | decoders | images,
+     "transformers",
+     {"layers", "heads", "intermediate", "dropout", "attention-dropout", "norm-epsilon"}},
+    {encoders | decoders | clicks, "models with tables", {"embedding-rank", "embedding-order", "tt-rows"}}};
 
 // Of the command line alone, as refuse_without_effect().
-void refuse_other_sizes(const OptionValues& values, const ModelSpec& spec) {
-  for (std::size_t kind = 0; kind < std::size(own_sizes); ++kind)
-    for (const char* name : own_sizes[kind].names)
-      if (name && kind != spec.index() && values.source(name) == OptionSource::flag)
-        fail_input("[model] --{} is for {}, and {} is another kind of model; leave it out", name, own_sizes[kind].kind,
-                   values.text("model"));
+void refuse_options_of_others(const OptionValues& values, const ModelSpec& spec) {
+  for (const OwnOptions& own : own_options)
+    for (const char* name : own.names)
+      if (name && !(own.owners >> spec.index() & 1) && values.source(name) == OptionSource::flag)
+        fail_input("[model] --{} is for {}, and {} is {}; leave it out", name, own.words, values.text("model"),
+                   kind_of(spec));
 }
 
 void take(const OptionValues& values, const char* name, std::int64_t& size) {
@@ -293,7 +303,7 @@ std::vector<Option> model_options() {
 
 ModelSpec sized_spec(const OptionValues& values) {
   ModelSpec spec = find_preset(values.text("model")).spec;
-  refuse_other_sizes(values, spec);
+  refuse_options_of_others(values, spec);
   take_common(values, spec);
   std::visit([&](auto& one) { take_sizes(values, one); }, spec);
   return spec;

@@ -38,12 +38,12 @@ mkdir -p "$folder/data"
 vocabulary=8192 batch=32 long_batch=8 short=128 long=512 steps=${STEPS:-600} pairs=${PAIRS:-600}
 most_train=1000000 most_valid=1000 most_test=1500 every=10
 first_phase=(--steps 1000000 --max-time "${TIME:-40m}")
-model=(--model code-small) large=(--model codebert-large-tt --task mlm --batch 1 --seq 128) repetitions=20
+model=(--model code-small) large=(--model codebert-large-tt --task mlm --batch 1 --seq 128) repetitions=20 rank=()
 if "$smoke"; then
   vocabulary=500 batch=8 long_batch=2 short=32 long=64 steps=12 pairs=4 most_train=300 most_valid=40 most_test=100
   every=2
   first_phase=(--steps 8)
-  model+=(--layers 1 --hidden 64 --heads 2 --intermediate 128 --rank 8)
+  model+=(--layers 1 --hidden 64 --heads 2 --intermediate 128) rank=(--rank 8)
   large+=(--layers 2) repetitions=1
 fi
 
@@ -105,7 +105,7 @@ measure() { # NAME options...
 echo "== first phase: sequences of $short tokens, dense and TT beside each other, $half threads each"
 first dense-1 --form dense --threads "$half" "${dense[@]}" &
 beside=$!
-first tt-1 --form tt --threads "$half" --no-adapt-ranks "${tt[@]}"
+first tt-1 --form tt --threads "$half" --no-adapt-ranks "${rank[@]}" "${tt[@]}"
 wait "$beside"
 for name in dense-1 tt-1; do measure "$name" --data "$valid"; done
 

@@ -38,18 +38,18 @@ fi
 settings=(steps="$steps" text_steps="$text_steps" workers="$workers")
 
 shape_of() { # LAYOUT HEADS FEED RANK: the options of the model
-  local width=$width heads=$2 feed=$3 rank=$4 order=3 form=tt
+  local width=$width heads=$2 feed=$3 rank=$4 form=(--form tt --order 3)
   case $1 in
     base) ;;
     half-width) width=$((width / 2)) feed=$((feed / 2)) ;;
     double-width) width=$((width * 2)) feed=$((feed * 2)) heads=$((heads * 2)) ;;
     half-rank) rank=$((rank / 2)) ;;
     double-rank) rank=$((rank * 2)) ;;
-    order-[2-4]) order=${1#order-} ;;
-    low-rank) form=lowrank ;;
+    order-[2-4]) form=(--form tt --order "${1#order-}") ;;
+    low-rank) form=(--form lowrank) ;;
     *) echo "$recipe: no layout '$1'; see recipes/$recipe --help" >&2 && exit 2 ;;
   esac
-  echo --form "$form" --hidden "$width" --intermediate "$feed" --heads "$heads" --rank "$rank" --order "$order"
+  echo "${form[@]}" --hidden "$width" --intermediate "$feed" --heads "$heads" --rank "$rank"
 }
 
 for layout in $layouts; do shape_of "$layout" $heads $feed $rank > /dev/null; done

@@ -23,10 +23,10 @@ std::vector<Option> against_options() {
 int evaluate_against(const OptionValues& values) {
   for (const char* name : {"label", "stride", "predictions"})
     if (values.given(name)) fail_input("[evaluate] --{}: --against reads only texts; leave it out", name);
-  refuse_options(
-      values,
-      {"task", "dtype", "chat", "batch", "seed", "document-end", "mask-probability", "whole-words", "first-length"},
-      "--against compares the answers of two models to texts, in fp32");
+  refuse_options(values,
+                 {"task", "dtype", "chat", "case", "batch", "seed", "document-end", "mask-probability", "whole-words",
+                  "first-length"},
+                 "--against compares the answers of two models to texts, in fp32");
   const std::string &after = values.positionals()[0], &before = values.text("against");
   io::require_model_folder("[evaluate]", after);
   io::require_model_folder("[evaluate] --against", before);

@@ -149,10 +149,16 @@ void settle_model(OptionValues& values, RunSetup& setup, const models::DataFacts
 
 }  // namespace
 
+void refuse_idle_options(const OptionValues& values) {
+  refuse_without_effect(values);
+  train::refuse_settings_without_effect(values);
+  refuse_options_of_texts(values, train::task_of(values));
+}
+
 RunSetup begin_setup(OptionValues& values) {
   RunSetup setup;
   settle_folder(values, setup);
-  train::refuse_settings_without_effect(values);
+  refuse_idle_options(values);
   setup.options = train::train_options(values);
   return setup;
 }
@@ -184,7 +190,7 @@ RunSetup set_up_run(OptionValues& values, const std::function<void(OptionValues&
 
 RunSetup setup_without_data(OptionValues& values, const std::function<void(OptionValues&)>& settle) {
   RunSetup setup;
-  train::refuse_settings_without_effect(values);
+  refuse_idle_options(values);
   setup.options = train::train_options(values);
   const bool clicks = setup.options.task == data::Task::ctr;
   if (clicks && !values.list("data").empty()) open_clicks(values, setup);

@@ -53,6 +53,10 @@ void settle_folder(OptionValues& values, RunSetup& setup);
 // Complete setup for pretrain. `settle`: see RunSetup.
 RunSetup set_up_run(OptionValues& values, const std::function<void(OptionValues&)>& settle);
 
+// InputError for options of the command line that have no effect in this call: by only_with() of the table, by its
+// policies and methods, by its task. --fit tries forms and policies later, in which they may have none.
+void refuse_idle_options(const OptionValues& values);
+
 // The steps of a setup: begin_setup opens folder and options and reads no data; open_data opens the data; finish_setup
 // makes the recipe text and needs spec and factory.
 RunSetup begin_setup(OptionValues& values);

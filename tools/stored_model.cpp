@@ -8,6 +8,7 @@
 #include "lib/core/join.h"
 #include "lib/data/chat/chat_template.h"
 #include "lib/data/files/table.h"
+#include "lib/data/tokenizer/wordpiece.h"
 #include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/json_file.h"
@@ -92,6 +93,16 @@ void refuse_options(const OptionValues& values, std::initializer_list<const char
       fail_input("[{}] --{} has no effect: {}; leave it out", values.table().verb(), name, why);
 }
 
+void refuse_options_of_texts(const OptionValues& values, data::Task task) {
+  const auto refuse = [&](const char* why) {
+    refuse_options(values, {"text", "label", "chat", "data-format", "tokenizer", "case", "seq"}, why);
+  };
+  if (task == data::Task::ctr) refuse("clicks have no texts, and their schema names the columns");
+  if (task == data::Task::image) refuse("images have no texts, and their files or folders give the labels");
+  if (task == data::Task::mlm && values.list("text").size() < 2)
+    refuse_options(values, {"first-length"}, "it limits the first of two texts, and --text names no two columns");
+}
+
 std::vector<Option> line_options() { return options_named(words); }
 
 std::string labels_of_set(const std::vector<std::string>& labels, const std::vector<std::uint8_t>& set) {
@@ -137,6 +148,8 @@ std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values
                            : word == "uncased" ? data::LetterCase::uncased
                                                : data::LetterCase::automatic;
   auto tokenizer = data::load_tokenizer(values.has("tokenizer") ? values.text("tokenizer") : fallback, letter_case);
+  if (letter_case != data::LetterCase::automatic && !dynamic_cast<const data::WordPiece*>(tokenizer.get()))
+    refuse_options(values, {"case"}, fmt::format("{} is no vocab.txt", tokenizer->source()));
   require_vocabulary_of(fallback, *tokenizer);
   return tokenizer;
 }

@@ -46,6 +46,9 @@ void check_lengths(const OptionValues& values, const models::ModelSpec& spec, co
 // decoder").
 void refuse_options(const OptionValues& values, std::initializer_list<const char*> names, const std::string& why);
 
+// The same for options of texts, if the task has none.
+void refuse_options_of_texts(const OptionValues& values, data::Task task);
+
 // The chat template beside the tokenizer; null without --chat.
 std::shared_ptr<const data::ChatTemplate> open_chat(const OptionValues& values, const data::Tokenizer& tokenizer);
 std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values,

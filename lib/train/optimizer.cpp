@@ -46,6 +46,7 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
   cores_.resize(count_if(is_core));
   gradients_.reserve(parameters.size());
   methods_.check(weights.model().parameters());
+  methods_.check_settings(weights.model().parameters(), options.adamw_settings);
   check_at_once();
   for (const Parameter& parameter : parameters) group_of_.push_back(methods_.number_of(parameter));
   in_decaying_.resize(parameters.size());

@@ -32,6 +32,7 @@ struct OptimizerOptions {
   bool needs_norm_decay = false;  // refuse a model in which no weight decays so
   // The rate and the corrections are those of a step; the decay is for parameters with weight decay.
   kernels::AdamwScalars adamw = {};
+  std::vector<std::string> adamw_settings = {};  // options; refuse them if all weights have a method without moments
   // The methods of weights. Those with less state than AdamW are for dense linear weights, but for Adagrad and SGD:
   // cores, tables, biases and norms are small, or learn unstably otherwise.
   MethodSettings methods = {};

@@ -76,6 +76,8 @@ OptimizerOptions optimizer_options(const OptionValues& values) {
   options.adamw.beta1 = values.real("beta1");
   options.adamw.beta2 = values.real("beta2");
   options.adamw.epsilon = values.real("epsilon");
+  for (const char* name : {"beta1", "beta2", "epsilon"})
+    if (values.source(name) == OptionSource::flag) options.adamw_settings.emplace_back(name);
   options.structured_rates = values.has("core-rates") && values.text("core-rates") == "structured";
   if (values.has("weight-norm-decay")) {
     options.weight_norm_decay = values.real("weight-norm-decay");
@@ -229,7 +231,8 @@ std::vector<Option> data_options() {
       data_format_option(g),
       row(g, "schema", OptionType::path, "",
           "JSON file that names label, numbers and categories of click data, or criteo (ctr; libFM files need none)"),
-      number_of_rows(g, "min-count", "categories that are rarer in the training data share row 0 of their table (ctr)"),
+      number_of_rows(g, "min-count",
+                     "categories that fewer rows of the training data have share row 0 of their table (ctr)"),
       number_of_rows(g, "hash-rows", "tables of more rows get so many rows, which categories share by hashing (ctr)"),
       count(g, "crop", "0", 0,
             "largest shift of training images along each axis, in pixels, less than their size (image)"),
@@ -404,7 +407,6 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
 TrainOptions train_options(const OptionValues& values) {
   if (values.flag("explain") && !values.flag("dry-run"))
     fail_input("[{}] --explain is for plans; add --dry-run", values.table().verb());
-  refuse_without_effect(values);
   TrainOptions options;
   options.task = task_of(values);
   options.batch = values.integer("batch");

@@ -9,9 +9,9 @@ printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round squa
 } >train.tsv
 cp train.tsv dev.tsv
 printf 'round red\n\nsquare blue round red\nround round\n' >corpus.txt
-model=(--model encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 --rank 4
-  --embedding-rank 4 --order 2
-  --embedding-order 2)
+# Options of a file are for many calls: those with --form dense have no ranks.
+printf '%s = %s\n' rank 4 embedding-rank 4 order 2 embedding-order 2 >ranks.toml
+model=(--config ranks.toml --model encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16)
 words=(--tokenizer vocab.txt --seq 8 --batch 4 --steps 4 --quiet)
 columns=(--text text --label label)
 tiny=("${model[@]}" "${words[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv)

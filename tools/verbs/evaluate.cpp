@@ -102,6 +102,7 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
 
 void refuse_without_effect_on(const OptionValues& values, const StoredModel& stored) {
   const data::Task task = models::common(stored.spec).task;
+  refuse_options_of_texts(values, task);
   if (values.text("task") == "choice")
     refuse_options(values, {"text", "label", "data-format", "chat", "document-end", "stride"},
                    "--task choice reads questions with their choices");
@@ -111,7 +112,8 @@ void refuse_without_effect_on(const OptionValues& values, const StoredModel& sto
   if (task != data::Task::mlm && task != data::Task::ctr)  // clicks: samples for the errors of the measures
     refuse_options(values, {"seed"}, fmt::format("{} is measured without draws", stored.folder));
   if (task != data::Task::clm)
-    refuse_options(values, {"document-end", "stride", "chat"}, fmt::format("{} is no decoder", stored.folder));
+    refuse_options(values, {"document-end", "stride", "chat"},
+                   fmt::format("{} is {} and no decoder", stored.folder, models::kind_of(stored.spec)));
   if (data::predicts_words(task) || task == data::Task::pairs)
     refuse_options(values, {"label"}, fmt::format("the task {} has no labels", data::name_of(task)));
 }

@@ -280,7 +280,7 @@ std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& se
 
 RunSetup set_up_dry(OptionValues& values) {
   RunSetup setup;
-  train::refuse_settings_without_effect(values);
+  refuse_idle_options(values);
   setup.options = train::train_options(values);
   bool fresh = false;
   setup.spec = spec_for(values, planned_labels(values, setup), fresh);

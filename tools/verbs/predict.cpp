@@ -131,12 +131,14 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
 }
 
 void refuse_without_effect_on(const OptionValues& values, const StoredModel& stored) {
+  refuse_options_of_texts(values, models::common(stored.spec).task);
   refuse_options(values, {"label", "document-end"}, "the answers need neither labels nor an end of the text");
   if (std::holds_alternative<models::DecoderSpec>(stored.spec))
     return refuse_options(values, {"seq", "batch"},
                           "texts are continued one by one, and are as long as the model's positions allow");
-  refuse_options(values, {"max-tokens", "temperature", "top-p", "seed", "system", "chat"},
-                 fmt::format("{} is no decoder, which continues texts", stored.folder));
+  refuse_options(
+      values, {"max-tokens", "temperature", "top-p", "seed", "system", "chat"},
+      fmt::format("{} is {}, and decoders alone continue texts", stored.folder, models::kind_of(stored.spec)));
 }
 
 }  // namespace

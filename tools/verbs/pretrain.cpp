@@ -84,6 +84,11 @@ OptionTable pretrain_table() {
                     "train a model in tensor-train form; with a target size, ranks fall until the model has that size");
   table.add(train::data_options()).add(model_options()).add(training_options()).add(train::rank_options());
   add_run_options(table);
+  table
+      .only_with({"form=tt|lowrank|auto", "layer"}, {"rank", "embedding-rank", "modes", "lr-ranks", "core-rates", "tau",
+                                                     "gamma", "beta", "rank-penalty", "prune-every"})
+      .only_with({"form=tt|lowrank|auto"}, {"tt-rows", "tt-entries"})
+      .only_with({"form=tt|auto", "layer"}, {"order", "embedding-order"});
   table.synonyms({"train", "training", "learn", "fit"});
   table.common({"task", "data", "dev", "text", "label", "tokenizer", "model", "rank", "steps", "output"});
   table.example(

@@ -305,12 +305,10 @@ OptionTable tensorize_table() {
   table.synonyms({"compress", "quantize", "quantise", "shrink", "prune", "decompose", "factorize", "factorise",
                   "tensorise", "convert"});
   table.common({"ratio", "budget", "tol", "calibrate", "form", "include", "exclude", "max-error", "dry-run", "output"});
-  table
+  table.only_with({"bits=auto|2|3|4|8", "plan"}, {"sweeps", "corrections"})
       .only_with({"calibrate"}, {"calibrate-tokens", "calibrate-length", "text", "sequential", "clip-tokens",
-                                 "refine-steps", "refine-lr", "chat", "data-format"})
+                                 "refine-steps", "refine-lr", "chat", "data-format", "sweeps", "corrections"})
       .only_with({"refine=auto|always"}, {"refine-steps", "refine-lr"})
-      .only_with({"bits=auto|2|3|4|8", "plan"}, {"sweeps", "corrections"})
-      .only_with({"calibrate"}, {"sweeps", "corrections"})
       .only_with({"ratio", "budget", "tol", "plan"}, {"corrections"})
       .only_with({"bits=none", "layer"}, {"order", "gauge", "allow-slower", "exact-rows"})
       .only_with({"form=tt|ttm", "calibrate", "layer"}, {"order"})  // form auto without text: low-rank pairs
@@ -392,6 +390,7 @@ int tensorize_onnx(const OptionValues& values) {
 
 int run_tensorize(const OptionValues& values) {
   catch_size_limit();
+  if (only_plans(values)) refuse_options(values, {"max-error"}, "a plan has no errors, since no layer is made");
   return values.positionals()[0].ends_with(".onnx") ? tensorize_onnx(values) : tensorize_folder(values);
 }
 

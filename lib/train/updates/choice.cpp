@@ -142,4 +142,14 @@ void MethodChoice::check(const layers::Parameters& parameters) const {
   for (const Parameter& parameter : all) (*this)[number_of(parameter)].check(parameter);
 }
 
+void MethodChoice::check_settings(const layers::Parameters& parameters, const std::vector<std::string>& given) const {
+  const auto has_moments = [&](const Parameter& parameter) {
+    const std::string& name = names_[number_of(parameter)];
+    return name != "adagrad" && name != "sgd";
+  };
+  if (given.empty() || std::ranges::any_of(parameters.all(), has_moments)) return;
+  fail_input("[train] --{} has no effect: it is AdamW's, and all weights have {}; leave it out", given.front(),
+             join(std::vector<std::string>(names_.begin() + 1, names_.end()), " or "));
+}
+
 }  // namespace comera::train

@@ -44,6 +44,8 @@ class MethodChoice {
   // InputError for a rule that no parameter matches, for one whose method takes none of them, and for a parameter that
   // its method cannot update.
   void check(const layers::Parameters& parameters) const;
+  // InputError for options of AdamW that the call gives although no parameter has AdamW or a method with its moments.
+  void check_settings(const layers::Parameters& parameters, const std::vector<std::string>& given) const;
 
  private:
   const MethodRule* rule_of(const Parameter& parameter) const;

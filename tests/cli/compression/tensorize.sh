@@ -88,6 +88,11 @@ expect_same_bytes form_auto/config.json again_auto/config.json
 run "$COMERA" tensorize bert -o tolerant --tol 0.9 --json
 expect_exit 0
 expect_json "d['schema_version'] == 1 and all(l['rel_error'] <= 0.9 + 1e-6 for l in d['layers'])"
+for plan in --dry-run '--dump-plan plan.json'; do
+  # shellcheck disable=SC2086
+  run "$COMERA" tensorize bert --rank 2 --max-error 0.01 $plan
+  expect_refused 'max-error has no effect: a plan has no errors'
+done
 run "$COMERA" tensorize bert -o failing --rank 2 --max-error 0.01
 expect_exit 1
 expect_err 'max-error'

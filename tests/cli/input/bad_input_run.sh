@@ -36,11 +36,11 @@ option 'recipe\.toml:1: stepz: no such option of .*; did you mean steps' --confi
 printf 'steps = = 4\n' >recipe.toml
 option 'recipe\.toml:1: ' --config recipe.toml
 for line in '8 x 8 -> 8/16" = "fast"' '8 x 8" = "fused"'; do
-  printf '[paths]\n"tt_linear_forward bf16 %s\n' "$line" >recipe.toml
+  { cat ranks.toml && printf '[paths]\n"tt_linear_forward bf16 %s\n' "$line"; } >recipe.toml
   option 'recipe\.toml: .*: no choice between fused and library; remove this line' --config recipe.toml
 done
-printf '[paths]\n"tt_linear_forward bf16 8 x 8 -> 8/16" = 1\n' >recipe.toml
-option 'recipe\.toml:2: .*expected a string' --config recipe.toml
+{ cat ranks.toml && printf '[paths]\n"tt_linear_forward bf16 8 x 8 -> 8/16" = 1\n'; } >recipe.toml
+option 'recipe\.toml:6: .*expected a string' --config recipe.toml
 run "$COMERA" pretrian
 expect_refused "unknown verb 'pretrian'; did you mean pretrain"
 

@@ -149,6 +149,35 @@ run "$COMERA" pretrain --model dlrm-small --data train.csv --steps 1 -o new
 expect_refused 'train.csv: the columns are not known; use --schema FILE'
 run "$COMERA" pretrain --model encoder-small --task ctr --data train.csv --schema schema.json --steps 1 -o new
 expect_refused 'use --model dlrm-small'
+# Options that can have no effect on clicks, and what a model of clicks cannot do.
+for option in '--text user' '--chat' '--data-format csv' '--tokenizer vocab.txt' '--case cased' '--seq 64'; do
+  # shellcheck disable=SC2086
+  refuses "${option%% *} has no effect: clicks have no texts, and their schema names the columns; leave it out" $option
+done
+for option in '--layers 2' '--heads 2' '--dropout 0.1' '--norm-epsilon 1e-5'; do
+  # shellcheck disable=SC2086
+  refuses "${option%% *} is for transformers, and dlrm-small is a model of clicks; leave it out" $option
+done
+refuses '--positions is for models of texts, and dlrm-small is a model of clicks' --positions 64
+for verb in 'predict whole' 'evaluate whole --data dev.csv'; do
+  for option in '--text user' '--label click' '--tokenizer vocab.txt' '--seq 8'; do
+    # shellcheck disable=SC2086
+    run "$COMERA" $verb $option
+    expect_refused "${option%% *} has no effect: clicks have no texts, and their schema names the columns"
+  done
+done
+run "$COMERA" predict whole --data dev.csv --max-tokens 4
+expect_refused 'max-tokens has no effect: whole is a model of clicks, and decoders alone continue texts'
+run "$COMERA" evaluate whole --against dense
+expect_refused 'reads clicks and no text; compare two models by .comera evaluate. of each on clicks'
+run "$COMERA" evaluate whole --task choice --data dev.csv
+expect_refused 'whole is a model of clicks; choices are compared by the probability that a decoder gives'
+run "$COMERA" export whole -o whole.gguf --to gguf
+expect_refused 'whole: is a model of clicks; --to gguf writes llama decoders; use --to safetensors'
+run "$COMERA" tensorize dense -o small --ratio 2
+expect_refused 'dense: is a model of clicks, .* train it by .comera pretrain --form tt., or name its weights with --include'
+run "$COMERA" tensorize dense -o small --ratio 2 --include 'top_l.*' --calibrate dev.csv
+expect_refused 'dense: reads clicks, but --calibrate gives text; leave it out'
 run "$COMERA" evaluate dense --data missing.csv
 expect_refused "has no column 'price'"
 rm dense/categories.safetensors

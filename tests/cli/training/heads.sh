@@ -93,6 +93,10 @@ expect_exit 0
 expect_json "d['task'] == 'mlm' and d['examples'] == 64 and d['loss'] == $masked_more"
 refuses 'leaves no room for the second in 10 tokens; use --first-length 2' --task mlm --data sets.tsv \
   --text second,text --first-length 7 --seq 10
+for text in text ''; do
+  refuses 'first-length has no effect: .*--text names no two columns' --task mlm --data sets.tsv --first-length 3 \
+    ${text:+--text $text}
+done
 run "$COMERA" finetune words --task pairs --data sets.tsv --dev sets.tsv --text text,second --steps 40 --batch 4 \
   --seq 10 --lr 1e-2 --lr-cores 1e-2 --quiet -o pairs
 expect_exit 0

@@ -177,6 +177,29 @@ refuses 'no IDX file and no folder' --data pictures/left/0.png
 run "$COMERA" pretrain --model encoder-small --task image --data pictures --steps 1 -o new
 expect_refused 'use --model vit-mini'
 refuses 'image_size 8 is not a multiple of patch_size 3' --patch 3 "${data[@]}"
+# Options that can have no effect on images, and what a model of images cannot do.
+for option in '--text a' '--chat' '--data-format csv' '--tokenizer vocab.txt' '--case cased'; do
+  # shellcheck disable=SC2086
+  refuses "${option%% *} has no effect: images have no texts" $option "${data[@]}"
+done
+for option in '--embedding-rank 4' '--embedding-order 3' '--tt-rows 9'; do
+  # shellcheck disable=SC2086
+  refuses "${option%% *} is for models with tables, and vit-mini is a model of images; leave it out" $option "${data[@]}"
+done
+refuses '--positions is for models of texts, and vit-mini is a model of images' --positions 64 "${data[@]}"
+for verb in 'predict whole' 'evaluate whole --data pictures' 'finetune whole --data pictures --steps 1 -o new'; do
+  for option in '--text a' '--tokenizer vocab.txt' '--data-format csv'; do
+    # shellcheck disable=SC2086
+    run "$COMERA" $verb $option
+    expect_refused "${option%% *} has no effect: images have no texts"
+  done
+done
+run "$COMERA" predict whole --temperature 1
+expect_refused 'temperature has no effect: whole is a model of images, and decoders alone continue texts'
+run "$COMERA" evaluate whole --data pictures --stride 3
+expect_refused 'stride has no effect: whole is a model of images and no decoder'
+run "$COMERA" export whole -o whole.gguf --to gguf
+expect_refused 'whole: is a model of images; --to gguf writes llama decoders; use --to onnx or safetensors'
 run "$COMERA" evaluate whole --data pictures
 expect_refused "unknown label 'left'"
 run "$COMERA" tensorize dense -o other --ratio 1.3 --calibrate make.py

@@ -85,6 +85,15 @@ refuses 'galore-rank has no effect without --optimizer galore or galore8bit; add
   --data train.tsv "${columns[@]}" --optimizer '*dense=adamw8bit' --galore-rank 4
 refuses 'lomo-clip has no effect without --optimizer lomo;' --data train.tsv "${columns[@]}" --optimizer adalomo \
   --lomo-clip 2
+# AdamW's settings, where no weight has it; rank diagonals have
+for options in 'sgd --beta1 0.8' 'adagrad --beta2 0.9' 'sgd,*dense=adagrad --epsilon 1e-6'; do
+  name=${options#* --}
+  # shellcheck disable=SC2086
+  refuses "${name% *} has no effect: it is AdamW's, and all weights have (sgd|adagrad|sgd or adagrad); leave it out" \
+    --data train.tsv "${columns[@]}" --form dense --lr 1e-2 --optimizer $options
+done
+run "$COMERA" pretrain "${wide[@]}" --form tt --optimizer sgd --lr 1e-2 --beta1 0.8 -o diagonals
+expect_exit 0
 refuses 'no layer of the model matches; its layers are' --data train.tsv "${columns[@]}" --form dense \
   --optimizer 'nothing*=galore'
 refuses 'what matches has no dense linear weight' --data train.tsv "${columns[@]}" --form tt --hidden 64 \

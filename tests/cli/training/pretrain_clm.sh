@@ -7,11 +7,10 @@ for i in $(seq 60); do
   printf 'red round\nand green square\n\f\nblue %s and red\n\f\n' "$([ $((i % 2)) = 0 ] && echo round || echo square)"
 done >train.txt
 head -n 20 train.txt >dev.txt
-model=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 32
-  --embedding-rank 4 --order 2
-  --embedding-order 2)
+model=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 32)
+ranks=(--rank 6 --embedding-rank 4 --order 2 --embedding-order 2 --lr-ranks 2e-2)
 data=(--data train.txt --dev dev.txt --tokenizer vocab.txt --seq 16 --batch 8)
-rates=(--steps 160 --warmup 5 --lr 1e-2 --lr-cores 3e-3 --lr-ranks 2e-2 --schedule constant --seed 7 --eval-every 80
+rates=(--steps 160 --warmup 5 --lr 1e-2 --lr-cores 3e-3 --schedule constant --seed 7 --eval-every 80
   --save-every 80 --threads 2)
 
 run "$COMERA" pretrain --model llama-60m --task clm --form dense --batch 1 --seq 128 --dry-run --json
@@ -21,7 +20,7 @@ run "$COMERA" pretrain --model llama-130m --task clm --batch 1 --seq 128 --dry-r
 expect_exit 0
 expect_json "d['totals']['parameters_dense'] == 134105856 and d['totals']['ratio'] > 5"
 
-run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 -o run \
+run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" "${ranks[@]}" --target-fraction 0.7 --prune-every 10 -o run \
   --json
 expect_exit 0
 expect_json "d['loss'] < 1.2 and d['step'] == 160"
@@ -86,7 +85,7 @@ run "$COMERA" evaluate dense --data dev.txt --require 'perplexity<3.3'
 expect_exit 0
 
 # A killed and resumed run ends with the same bytes.
-run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 \
+run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" "${ranks[@]}" --target-fraction 0.7 --prune-every 10 \
   -o again --quiet
 rm -r again/checkpoints/step-0*160 again/checkpoints/step-160 2>/dev/null
 run "$COMERA" pretrain --resume again --quiet

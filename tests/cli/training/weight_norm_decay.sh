@@ -28,7 +28,7 @@ for form in "tt --optimizer adagrad --lr 1e-2" dense; do
   expect_refused '--weight-norm-decay 50 would decay nothing: .*--weight-decay'
   [ ! -e nothing ] || fail "a refused run left a folder"
   for decay in 0 1; do
-    echo "weight_norm_decay = $decay" > decay.toml
+    { cat ranks.toml && echo "weight_norm_decay = $decay"; } > decay.toml
     # shellcheck disable=SC2086
     run "$COMERA" pretrain "${tiny[@]}" --form $form --config decay.toml -o "${form%% *}$decay"
     expect_exit 0
