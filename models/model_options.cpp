@@ -51,7 +51,7 @@ constexpr OwnOptions own_options[] = {
     {encoders, "encoders", {"token-types", "position-deviation", "pre-norm"}},
     {decoders, "decoders", {"key-heads", "rope-theta", "head"}},
     {clicks, "models of clicks", {"bottom-mlp", "top-mlp"}},
-    {images, "models of images", {"image-size", "patch", "channels"}},
+    {images, "vision transformers", {"image-size", "patch", "channels"}},
     {encoders | decoders, "models of texts", {"positions"}},
     {encoders | decoders | images,
      "transformers",

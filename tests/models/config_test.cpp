@@ -276,6 +276,9 @@ TEST_CASE("config: options build the preset, with exceptions by name") {
   CHECK_THROWS_WITH(spec_of({"--key-heads", "2"}),
                     Catch::Contains("--key-heads is for decoders, and encoder-small is"));
   CHECK_THROWS_WITH(spec_of({"--model", "llama-6m", "--patch", "4"}), Catch::Contains("is for vision transformers"));
+  CHECK_THROWS_WITH(spec_of({"--model", "dlrm-small", "--layers", "2"}),
+                    Catch::Contains("--layers is for transformers, and dlrm-small is a model of clicks"));
+  CHECK_THROWS_WITH(spec_of({"--model", "vit-mini", "--tt-rows", "2"}), Catch::Contains("is for models with tables"));
   CHECK_THROWS_WITH(spec_of({"--model", "llama-6m", "--no-pre-norm"}), Catch::Contains("--pre-norm is for encoders"));
   CHECK_THROWS_WITH(spec_of({"--heads", "3"}), Catch::Contains("not a multiple"));
 }
