@@ -172,7 +172,7 @@ void add_run_options(OptionTable& table) {
       .only_with({"schedule=linear|cosine"}, {"lr-final"})
       .only_with({"adapt-ranks"}, {"tau", "gamma", "rank-penalty", "prune-every"})
       .only_with({"target-ratio", "target-size", "target-fraction"},
-                 {"late-after", "rho-loss", "rho-size", "scheduled-cuts"});
+                 {"late-after", "loss-tolerance", "rho-loss", "rho-size", "scheduled-cuts"});
   table.foreign_table("hashes").foreign_table("paths").foreign_table("files");
 }
 

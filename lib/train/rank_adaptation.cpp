@@ -211,6 +211,14 @@ SizeTarget RankAdaptation::allowed(std::int64_t step) const {
   return size;
 }
 
+// The loss of a task with few classes falls by little, and the loss itself as the unit would allow a model that answers
+// by chance. A run that began with a learned model has learned nothing that could be measured: a tenth of the loss then.
+double RankAdaptation::weight_of_loss() const {
+  if (options_.loss_tolerance == 0 || !progress_.late) return 0;
+  const double learned = std::max(progress_.first_loss - progress_.target_loss, 0.1 * progress_.target_loss);
+  return learned > 0 ? 1 / (options_.loss_tolerance * learned) : 0;
+}
+
 RankAdaptation::Event RankAdaptation::before_step(std::int64_t step) {
   Event event;
   if (has_target() && !progress_.late && options_.late_start >= 0 && step >= options_.late_start) {
@@ -223,6 +231,7 @@ RankAdaptation::Event RankAdaptation::before_step(std::int64_t step) {
   state.surrogate_start = progress_.surrogate_start;
   state.late = progress_.late;
   state.target_loss = progress_.target_loss;
+  state.weight_loss = weight_of_loss();
   state.target_size = progress_.target_size;
   state.reached = progress_.reached;
   return event;
@@ -234,6 +243,8 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
   if (!progress_.late) {
     if (progress_.recent.size() == closing_steps) progress_.recent.erase(progress_.recent.begin());
     progress_.recent.push_back(engine_.state().loss[0]);
+    if (step <= first_steps)
+      progress_.first_loss += (engine_.state().loss[0] - progress_.first_loss) / static_cast<double>(step);
   }
   if (progress_.reached) return event;
   if (!options_.floors.empty() && raise_to_floors(engine_.weights(), options_.floors, options_.threshold))

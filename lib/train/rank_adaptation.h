@@ -23,6 +23,9 @@ enum class TargetKind : std::uint8_t {
 struct RankOptions {
   bool adapt = true;  // false: ranks are fixed, nothing is masked
   double threshold = 0.01, gamma = 0.01, rho_loss = 0.1, rho_size = 0.01;
+  // Above 0: the late stage measures how far the loss is from its target by this share of what the early stage has
+  // learned, in place of the loss itself.
+  double loss_tolerance = 0;
   TargetKind target = TargetKind::none;
   double target_value = 0;
   std::int64_t prune_every = 100;   // steps between removals; 0: only when the target is met
@@ -36,6 +39,7 @@ struct RankOptions {
 // The state that a checkpoint keeps.
 struct RankProgress {
   bool late = false, reached = false;
+  double first_loss = 0;       // the mean loss of the first steps of the run; 0: not known
   double target_loss = 0;      // L0: the mean loss of the last steps of the early stage
   double target_size = 0;      // S0, in core entries (and diagonal entries for a target in bytes)
   double surrogate_start = 1;  // S^ when the run began
@@ -51,6 +55,7 @@ struct RankProgress {
 
 class RankAdaptation {
  public:
+  static constexpr std::int64_t first_steps = 20;    // number of losses in the mean of the first
   static constexpr std::size_t closing_steps = 100;  // number of losses in the mean L0
   static constexpr double travel = 3;                // above 1, because an entry does not fall in every step
 
@@ -98,6 +103,7 @@ class RankAdaptation {
   void check_floors(double size) const;
   void check_target() const;
   void begin_late(std::int64_t step, Event& event);
+  double weight_of_loss() const;  // w1 of kernels/step_scalars.h
   bool cut_due(std::int64_t step) const;
   SizeTarget allowed(std::int64_t step) const;
   std::int64_t remove_fallen(const Kept& kept);

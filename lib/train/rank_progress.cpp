@@ -8,6 +8,7 @@ namespace comera::train {
 std::string RankProgress::to_json() const {
   return io::Json{{"cut", cut},
                   {"fallen", fallen},
+                  {"first_loss", first_loss},
                   {"late", late},
                   {"late_size", late_size},
                   {"late_step", late_step},
@@ -30,6 +31,7 @@ RankProgress RankProgress::from_json(const std::string& text) {
   progress.late_step = whole_number(json.at("late_step"));
   json.at("late_size").get_to(progress.late_size);
   json.at("recent").get_to(progress.recent);
+  if (json.contains("first_loss")) json["first_loss"].get_to(progress.first_loss);
   if (json.contains("fallen")) progress.fallen = whole_number(json["fallen"]);  // version 1 did not count them
   if (json.contains("cut")) progress.cut = whole_number(json["cut"]);
   return progress;

@@ -94,6 +94,7 @@ RankOptions adaptation_options(const OptionValues& values) {
   options.gamma = values.real("gamma");
   options.rho_loss = values.real("rho-loss");
   options.rho_size = values.real("rho-size");
+  options.loss_tolerance = values.real("loss-tolerance");
   options.prune_every = values.integer("prune-every");
   options.scheduled_cuts = values.integer("scheduled-cuts");
   options.floors = parse_rank_floors(values.list("rank-floor"));
@@ -319,6 +320,9 @@ std::vector<Option> rank_options() {
       number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores"),
       number(g, "rho-loss", "0.1", 0, none, "late stage: weight of the loss in steps that reduce the size"),
       number(g, "rho-size", "0.01", 0, none, "late stage: weight of the size in steps that reduce the loss"),
+      number(g, "loss-tolerance", "0", 0, none,
+             "late stage: share of what the early stage has learned, in loss, by which steps may be worse for each "
+             "multiple of the size that is too much, and still reduce the size; 0: the loss itself in its place"),
       choice(g, "rank-penalty", "size", {"size", "mean"},
              "quantity to penalise: the size of the layers, or the mean of the diagonals"),
       count(g, "prune-every", "100", 0, "steps between removals; 0: only when the target is reached"),

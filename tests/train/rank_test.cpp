@@ -201,6 +201,48 @@ TEST_CASE("the late stage reaches its target within 2 % and stops pruning there"
   CHECK(engine.evaluate(dev).correct > 56);
 }
 
+TEST_CASE("a tolerance measures the loss of the late stage by what the early stage has learned") {
+  Engine engine(reference(DType::f64), toy::factory(DType::f64, {16, false, 0.0, true}),
+                {.update = train::optimizer()});
+  start(engine);
+  train::RankOptions options;
+  options.target = train::TargetKind::ratio;
+  options.target_value = 3;
+  options.late_start = 150;  // the mean of the last losses begins behind the first ones
+  options.loss_tolerance = 0.02;
+  train::RankAdaptation ranks(engine, options);
+  double first = 0;
+  int pushes = 0, waits = 0;
+  for (std::int64_t step = 0; step < 200; ++step) {
+    const double rate = step < 50 ? 3e-4 : 0;  // then the loss varies with the batch alone
+    begin_step(engine, step, rate, rate);
+    ranks.before_step(step);
+    const data::Batch batch = toy::batch(step * 16, 16);
+    engine.train({&batch, 1});
+    const double loss = engine.state().loss[0];
+    if (step < train::RankAdaptation::first_steps) first += loss / train::RankAdaptation::first_steps;
+    const kernels::RankState& state = engine.state().rank;
+    if (step < options.late_start) {
+      CHECK(state.weight_loss == 0);
+    } else {
+      const double learned = first - ranks.progress().target_loss;
+      REQUIRE(learned > 0.1 * ranks.progress().target_loss);
+      CHECK(state.weight_loss == Approx(1 / (options.loss_tolerance * learned)));
+      const double excess = (state.size - state.target_size) / state.size;
+      CHECK((state.pushes_size == 1) == ((loss - state.target_loss) / (options.loss_tolerance * learned) < excess));
+      (state.pushes_size == 1 ? pushes : waits)++;
+    }
+    ranks.after_step(step + 1);
+  }
+  CHECK(pushes > 0);
+  CHECK(waits > 0);
+  CHECK(train::RankProgress::from_json(ranks.progress().to_json()).first_loss == Approx(first));
+  // A run that began with a learned model.
+  train::RankAdaptation resumed(engine, options, {.late = true, .first_loss = 1.9, .target_loss = 2});
+  resumed.before_step(200);
+  CHECK(engine.state().rank.weight_loss == Approx(1 / (options.loss_tolerance * 0.2)));
+}
+
 TEST_CASE(
     "entries that fell to the threshold and entries that were cut have separate counts, also after a checkpoint") {
   Engine engine(reference(DType::f32), toy::factory(DType::f32, {16, false, 0.0, true}),

@@ -34,6 +34,7 @@ TEST_CASE("defaults are the published settings") {
   CHECK(options.ranks.gamma == 0.01);
   CHECK(options.ranks.rho_loss == 0.1);
   CHECK(options.ranks.rho_size == 0.01);
+  CHECK(options.ranks.loss_tolerance == 0);
   CHECK(options.optimizer.beta == 1e-6);
   CHECK(options.optimizer.penalty == kernels::RankPenalty::size);
   CHECK(options.ranks.adapt);
