@@ -212,7 +212,8 @@ SizeTarget RankAdaptation::allowed(std::int64_t step) const {
 }
 
 // The loss of a task with few classes falls by little, and the loss itself as the unit would allow a model that answers
-// by chance. A run that began with a learned model has learned nothing that could be measured: a tenth of the loss then.
+// by chance. A run that began with a learned model has learned nothing that could be measured: a tenth of the loss
+// then.
 double RankAdaptation::weight_of_loss() const {
   if (options_.loss_tolerance == 0 || !progress_.late) return 0;
   const double learned = std::max(progress_.first_loss - progress_.target_loss, 0.1 * progress_.target_loss);
