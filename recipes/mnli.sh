@@ -161,8 +161,9 @@ in_equal_time() {
       one-cut-*) late_options=(--late-after $((before + late - 1))) ;;
     esac
     echo "== $name: $late more steps of the TT run, towards $target of its size"
+    # Three classes: the loss falls by a tenth in the early stage, and without a tolerance the late one gives it back.
     late_run "$name" tt --max-time 10h --steps $((before + late)) "${late_options[@]}" --target-fraction "$target" \
-      --threads "$threads" --eval-every "$late"
+      --loss-tolerance 0.3 --threads "$threads" --eval-every "$late"
     grep -E 'late stage begins|target is|target enforced' "$folder/$name.log" || true # none if no entry is removed
   done
   echo "== small: a small rank from the start, with as many steps in all"
