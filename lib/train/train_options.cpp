@@ -321,8 +321,8 @@ std::vector<Option> rank_options() {
       number(g, "rho-loss", "0.1", 0, none, "late stage: weight of the loss in steps that reduce the size"),
       number(g, "rho-size", "0.01", 0, none, "late stage: weight of the size in steps that reduce the loss"),
       number(g, "loss-tolerance", "0", 0, none,
-             "late stage: share of what the early stage has learned, in loss, by which steps may be worse for each "
-             "multiple of the size that is too much, and still reduce the size; 0: the loss itself in its place"),
+             "late stage: share of the early stage's fall in loss that steps may give back while they reduce the size, "
+             "times the share of the size that is too much; 0: that share of the loss itself"),
       choice(g, "rank-penalty", "size", {"size", "mean"},
              "quantity to penalise: the size of the layers, or the mean of the diagonals"),
       count(g, "prune-every", "100", 0, "steps between removals; 0: only when the target is reached"),
