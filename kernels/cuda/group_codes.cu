@@ -120,6 +120,7 @@ Status run(const Context& context, const GroupRestore& a) {
 
 }  // namespace
 
+// This backend lacks the op: the layer then restores the numbers into the memory of dx.
 void bind(Op<CodeProduct>&) {}
 void bind(Op<GroupQuantise>& op) { op.run = run; }
 void bind(Op<GroupRestore>& op) { op.run = run; }

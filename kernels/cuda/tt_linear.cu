@@ -243,7 +243,7 @@ Status run(const Context& context, const TtLinearBackward& a) {
 
 }  // namespace
 
-// A product with outputs that are computed again: the layer keeps them in the memory of dx, which costs no more memory.
+// This backend lacks the op: the layer then computes its output again into the memory of dx.
 void bind(Op<TtOutputProduct>&) {}
 void bind(Op<TtLinearForward>& op) { op.run = run, op.workspace_bytes = workspace_bytes, op.fuses = fuses; }
 void bind(Op<TtLinearBackward>& op) {

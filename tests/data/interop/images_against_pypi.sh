@@ -4,16 +4,10 @@
 # usage: images_against_pypi.sh PROGRAM BUILD      exit 77: skipped, without network, or where nothing changed
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/data/interop/environment.sh
+. "$here/environment.sh"
 program=$1 environment=$2/venv-images
 "$here/../../../scripts/recent.py" lib/core lib/io lib/data/images tests/data/interop
 python=${COMERA_TRANSFORMERS_PYTHON:-}
-skip() { echo "SKIPPED: $1" >&2 && exit 77; }
-if [ -z "$python" ]; then
-  python=$environment/bin/python
-  if ! "$python" -c 'import numpy, PIL, transformers' 2> /dev/null; then
-    python3 -m venv "$environment" || skip "python3 cannot make a virtual environment"
-    "$python" -m pip install -q --disable-pip-version-check numpy pillow transformers \
-      || skip "PyPI does not answer or lacks numpy, pillow and transformers"
-  fi
-fi
+[ -n "$python" ] || use_packages "$environment" "numpy, PIL, transformers" numpy pillow transformers
 exec "$python" "$here/images_against_pypi.py" "$program"
