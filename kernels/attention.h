@@ -11,7 +11,7 @@
 // et al. 2020, arXiv 1910.10683, section 2.1): score(h, i, j) = scale q_i k_j + bias[bias_row[j - i + Tq - 1], h].
 #pragma once
 
-#include "kernels/types.h"
+#include "kernels/group_codes.h"
 
 namespace comera::kernels {
 
@@ -68,10 +68,35 @@ struct AttentionBackward {
   void* d_bias = nullptr;  // [bias_rows, Hq], optional; accumulated
 };
 
+// The backward with q, k, v and out in codes: those of a head are restored while its gradient is computed. The same
+// bytes as those of GroupRestores and an AttentionBackward.
+struct CodedAttentionBackward {
+  // Rows of the codes are tokens; the first head starts at column `first`.
+  struct Columns {
+    CodedRows rows;
+    std::int64_t first = 0;
+  };
+  AttentionBackward attention;  // q, k, v and out are not read; ldq, ldk and ldv are those of dq, dk and dv
+  Columns q, k, v, out;
+};
+
+constexpr std::int64_t coded_tokens = 128, coded_head = 128;  // the largest ones
+
+// False: Status::unsupported_shape. Larger heads or longer sequences need the numbers in memory.
+constexpr bool fits(const CodedAttentionBackward& a) {
+  const AttentionShape& s = a.attention.shape;
+  const auto even = [&](const CodedAttentionBackward::Columns& x) {
+    return x.rows.shape.bits != 4 || (s.head_size % 2 == 0 && x.first % 2 == 0);
+  };
+  return s.queries <= coded_tokens && s.keys <= coded_tokens && s.head_size <= coded_head && even(a.q) && even(a.k) &&
+         even(a.v) && even(a.out);
+}
+
 constexpr double score_elements(const AttentionShape& s) {
   return 1.0 * s.batch * s.heads * s.queries * s.keys * s.head_size;
 }
 constexpr double flops(const AttentionForward& a) { return (a.out ? 4 : 2) * score_elements(a.shape); }
 constexpr double flops(const AttentionBackward& a) { return 10 * score_elements(a.shape); }
+constexpr double flops(const CodedAttentionBackward& a) { return flops(a.attention); }
 
 }  // namespace comera::kernels

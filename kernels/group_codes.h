@@ -29,6 +29,13 @@ struct GroupCodes {
   COMERA_HD std::int64_t row_bytes() const { return bits == 4 ? (columns + 1) / 2 : columns * bits / 8; }
 };
 
+// Numbers that are kept as codes, for ops that restore them where they read them.
+struct CodedRows {
+  GroupCodes shape;
+  const std::uint8_t* codes = nullptr;
+  const std::uint16_t* ranges = nullptr;
+};
+
 struct GroupQuantise {
   GroupCodes shape;
   const void* x = nullptr;          // [K, N]

@@ -5,7 +5,8 @@
 // shifts are kept from the input.
 #pragma once
 
-#include "kernels/types.h"
+#include "kernels/group_codes.h"
+#include "kernels/norm.h"
 
 namespace comera::kernels {
 
@@ -36,7 +37,16 @@ struct NormRestore {
   void* sum = nullptr;  // s [K, N]; may be y
 };
 
+// The backward of the norm from its output: a row of s exists only while it is read. The same bytes as those of a
+// GroupRestore where y is in codes, a NormRestore and a NormBackward.
+struct NormOutputBackward {
+  NormBackward norm;  // norm.sum is not read
+  NormRestore input;  // input.sum is not written; input.y null: coded
+  CodedRows coded;    // y
+};
+
 constexpr double flops(const NormPick&) { return 0; }
 constexpr double flops(const NormRestore& a) { return 4.0 * a.tokens * a.columns; }
+constexpr double flops(const NormOutputBackward& a) { return flops(a.norm) + flops(a.input); }
 
 }  // namespace comera::kernels

@@ -1,6 +1,6 @@
 // CPU attention in blocks of 64 queries by 128 keys. Scores, probabilities and their gradients exist for one block at a
 // time, on the stack. As factors of products, probabilities and gradients of scores have the type of activations.
-#include "kernels/cpu/common/attention_products.h"
+#include "kernels/cpu/common/attention_backward.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
 
@@ -50,17 +50,6 @@ void scale_row(float* x, std::int64_t count, float factor) {
     store(x + j, load(x + j, lanes) * set(factor), lanes);
   }
 }
-
-// A block of scores, [query_block, key_block], as a factor of the next product.
-struct FactorOfScores {
-#if defined(COMERA_BF16_CALLS)
-  alignas(64) Element data[query_block * key_block];
-  explicit FactorOfScores(float*) {}
-#else
-  Element* data;
-  explicit FactorOfScores(float* scores) : data(scores) {}
-#endif
-};
 
 struct ForwardTask {
   const AttentionForward& a;
@@ -186,166 +175,6 @@ Status run_forward(const Context& context, const AttentionForward& a) {
   return Status::ok;
 }
 
-// Handles all query heads that share one key head, so that one thread adds dK and dV in a fixed order.
-struct BackwardTask {
-  const AttentionBackward& a;
-  const DropoutRule& rule;
-  float* d_scores;  // [B, Hq, Tq + Tk - 1], optional: unscaled sums over the scores of each distance
-  float* dq_sums;   // for more keys than a block has: [B, Tq, ...] at ld_sums, of one head after the other
-  std::int64_t ld_sums;
-  std::int64_t b, key_head;
-
-  struct Packed {
-    PackedFactor keys_transposed, values_transposed, keys;
-    alignas(64) float d_keys[largest_head * key_block];
-    alignas(64) float d_values[largest_head * key_block];
-  };
-
-  // The log-sum-exp of a row of scores that holds all keys of the query.
-  static float lse_of(const float* score, const KeyBlock& block, Range range, F scale) {
-    const F low = set(-__builtin_inff());
-    F largest = low, total = zero();
-    for (std::int64_t j = 0; j < block.padded; j += F::width)
-      largest = max(largest, in_range(load(score + j) * scale, j, range, low));
-    const float now = max_lane(largest);
-    for (std::int64_t j = 0; j < block.padded; j += F::width)
-      total = total + in_range(exp_at_most_one(fms(load(score + j), scale, set(now))), j, range, zero());
-    return now + __builtin_logf(sum(total));
-  }
-
-  // Converts a row of scores and a row of dO V^T into dropped probabilities and the gradient of the unscaled scores q
-  // K^T.
-  void score_gradient(float* score, float* gradient, const KeyBlock& block, std::int64_t h, std::int64_t t,
-                      float row_delta, Element* probability, Element* rounded) const {
-    const AttentionShape& s = a.shape;
-    const Range range = within(keys_of(s, b, t), block);
-    const bool whole = range.first == 0 && range.last == block.padded;
-    if (range.first >= range.last) {
-      for (std::int64_t j = 0; j < block.padded; ++j) gradient[j] = 0, probability[j] = rounded[j] = {};
-      return;
-    }
-    const F delta = set(row_delta), scale = set(static_cast<float>(s.scale));
-    const F lse = set(a.lse ? f32(a.lse)[(b * s.heads + h) * s.queries + t] : lse_of(score, block, range, scale));
-    const RowDropout dropout(rule, a.dropout.samples, b, t, h, block);
-    for (std::int64_t j = 0; j < block.padded; j += F::width) {
-      F p = exp_at_most_one(fms(load(score + j), scale, lse));
-      if (!whole) p = in_range(p, j, range, zero());
-      const F d = p * scale * (dropout.apply(load(gradient + j), j) - delta);
-      store(probability + j, dropout.apply(p, j));
-      store(rounded + j, d);
-      if (!__is_same(Element, float) && d_scores) store(gradient + j, d);
-    }
-  }
-
-  // The products of rows of dO and O. Apart from the rest, so that the processor waits for many rows at once.
-  void find_deltas(std::int64_t h, std::int64_t row, std::int64_t count, float* delta) const {
-    for (std::int64_t r = 0; r < count; ++r) {
-      const std::int64_t at = (row + r) * a.ld_out + h * a.shape.head_size;
-      F products = zero();
-      sweep(0, a.shape.head_size, [&](std::int64_t j, auto lanes) {
-        products = fma(load(elements(a.out) + at + j, lanes), load(elements(a.d_out) + at + j, lanes), products);
-      });
-      delta[r] = sum(products);
-    }
-  }
-
-  float* d_scores_of(std::int64_t h) const { return d_scores + (b * a.shape.heads + h) * a.shape.distances(); }
-
-  // Adds the gradients of the scores of queries [t, t + count) along their diagonals.
-  void add_diagonals(const float* gradient, const KeyBlock& block, std::int64_t h, std::int64_t t,
-                     std::int64_t count) const {
-    for (std::int64_t r = 0; r < count; ++r) {
-      float* sum = d_scores_of(h) + distance_at(a.shape, t + r, block);
-      const float* row = gradient + r * key_block;
-      sweep(0, block.keys,
-            [=](std::int64_t j, auto lanes) { store(sum + j, load(sum + j, lanes) + load(row + j, lanes), lanes); });
-    }
-  }
-
-  // Adds the gradients of `count` queries for one block of keys. The first block of keys overwrites dQ.
-  void add_queries(const KeyBlock& block, std::int64_t h, std::int64_t t, std::int64_t count, const Ahead& ahead,
-                   Packed& packed) const {
-    alignas(64) float score[query_block * largest_head];  // reused for dQ
-    alignas(64) float gradient[query_block * key_block];
-    const AttentionShape& s = a.shape;
-    const std::int64_t d = s.head_size, row = b * s.queries + t;
-    const Element* q = elements(a.q) + row * a.ldq + h * d;
-    const Element* d_out = elements(a.d_out) + row * a.ld_out + h * d;
-    FactorOfScores probability(score), rounded(gradient);
-    float delta[query_block];
-    find_deltas(h, row, count, delta);
-    multiply_keys(count, block, d, q, a.ldq, packed.keys_transposed, score);
-    multiply_keys(count, block, d, d_out, a.ld_out, packed.values_transposed, gradient);
-    for (std::int64_t r = 0; r < count; ++r) ahead.call(t + r);
-    BiasStrip bias;
-    if (s.biased()) bias.fill(s, h, t, count, block);
-    for (std::int64_t r = 0; r < count; ++r) {
-      if (s.biased()) bias.add_to(score + r * key_block, r, block);
-      score_gradient(score + r * key_block, gradient + r * key_block, block, h, t + r, delta[r],
-                     probability.data + r * key_block, rounded.data + r * key_block);
-    }
-    if (d_scores) add_diagonals(gradient, block, h, t, count);
-    add_outer(count, block, d, probability.data, d_out, a.ld_out, packed.d_values);
-    add_outer(count, block, d, rounded.data, q, a.ldq, packed.d_keys);
-    if (s.keys <= key_block) {
-      multiply_rows(count, block, d, rounded.data, packed.keys, false, score, d);
-      write_block(streams_queries(s), count, d, score, d, elements(a.dq) + row * a.ldq + h * d, a.ldq);
-    } else {
-      multiply_rows(count, block, d, rounded.data, packed.keys, block.first > 0, dq_sums + row * ld_sums + h * d,
-                    ld_sums);
-    }
-  }
-
-  // Rows to prefetch: the next block of keys, or the first rows of the next key head after the last block. Prefetching
-  // does not pay off for grouped heads.
-  Ahead ahead_of(const KeyBlock& block, bool last_head) const {
-    const AttentionShape& s = a.shape;
-    Ahead ahead{.columns = s.head_size};
-    const bool last_block = block.first + key_block >= s.keys;
-    if ((last_block && last_head) || s.heads != s.key_heads) return ahead;
-    const std::int64_t head = last_block ? key_head + 1 : key_head, key = last_block ? 0 : block.first + key_block;
-    const std::int64_t column = head * s.head_size, count = min(key_block, s.keys - key);
-    ahead.add(elements(a.k) + (b * s.keys + key) * a.ldk + column, a.ldk, count);
-    ahead.add(elements(a.v) + (b * s.keys + key) * a.ldv + column, a.ldv, count);
-    if (!last_block) return ahead;
-    ahead.add(elements(a.q) + b * s.queries * a.ldq + column, a.ldq, min(key_block, s.queries));
-    ahead.add(elements(a.out) + b * s.queries * a.ld_out + column, a.ld_out, min(key_block, s.queries));
-    ahead.add(elements(a.d_out) + b * s.queries * a.ld_out + column, a.ld_out, min(key_block, s.queries));
-    return ahead;
-  }
-
-  void add_block(const KeyBlock& block, const Ahead& ahead, Packed& packed) const {
-    const AttentionShape& s = a.shape;
-    const std::int64_t d = s.head_size, group = s.heads / s.key_heads, row = b * s.keys + block.first;
-    pack_transposed(block, d, elements(a.k) + row * a.ldk + key_head * d, a.ldk, packed.keys_transposed);
-    pack_transposed(block, d, elements(a.v) + row * a.ldv + key_head * d, a.ldv, packed.values_transposed);
-    pack_rows(block, d, elements(a.k) + row * a.ldk + key_head * d, a.ldk, packed.keys);
-    for (std::int64_t i = 0; i < block.padded * d; ++i) packed.d_keys[i] = packed.d_values[i] = 0;
-    for (std::int64_t h = key_head * group; h < (key_head + 1) * group; ++h)
-      for (std::int64_t t = 0; t < s.queries; t += query_block) {
-        const std::int64_t count = min(query_block, s.queries - t);
-        if (block.first == 0 || touches(keys_of_rows(s, b, t, count), block))
-          add_queries(block, h, t, count, ahead, packed);
-      }
-    write_block(streams_queries(s), block.keys, d, packed.d_keys, d, elements(a.dk) + row * a.ldk + key_head * d,
-                a.ldk);
-    write_block(streams_queries(s), block.keys, d, packed.d_values, d, elements(a.dv) + row * a.ldv + key_head * d,
-                a.ldv);
-  }
-
-  void run(bool last_head) const {
-    Packed packed;
-    const std::int64_t group = a.shape.heads / a.shape.key_heads;
-    if (d_scores)
-      std::memset(d_scores_of(key_head * group), 0,
-                  static_cast<std::size_t>(group * a.shape.distances()) * sizeof(float));
-    for (std::int64_t at = 0; at < a.shape.keys; at += key_block) {
-      const KeyBlock block(a.shape, at);
-      add_block(block, ahead_of(block, last_head), packed);
-    }
-  }
-};
-
 // Gradients of queries that are sums over blocks of keys are rounded once, at the end.
 bool sums_apart(const AttentionShape& s) { return !__is_same(Element, float) && s.keys > key_block; }
 
@@ -387,6 +216,35 @@ void add_bias_gradient(const Context& context, const AttentionBackward& a, const
   });
 }
 
+// The gradients of the key heads. `coded` is null, or the call that `a` is of.
+void differentiate(const Context& context, const AttentionBackward& a, const CodedAttentionBackward* coded,
+                   const BackwardMemory& memory) {
+  const AttentionShape& s = a.shape;
+  const DropoutRule rule(a.dropout);
+  const std::int64_t together = heads_per_task(s.batch * s.key_heads), groups = tiles_of(s.key_heads, together);
+  parallel_for(context, s.batch * groups, [&](std::int64_t task) {
+    const std::int64_t first = task % groups * together, last = min(first + together, s.key_heads);
+    for (std::int64_t head = first; head < last; ++head) {
+      const BackwardTask of_head{a,
+                                 coded,
+                                 rule,
+                                 a.d_bias ? memory.d_scores : nullptr,
+                                 memory.dq_sums ? memory.dq_sums : f32(a.dq),
+                                 memory.dq_sums ? s.heads * s.head_size : a.ldq,
+                                 task / groups,
+                                 head};
+      if (coded) {
+        RestoredHead restored;
+        of_head.run(head + 1 == last, &restored);
+      } else {
+        of_head.run(head + 1 == last, nullptr);
+      }
+    }
+  });
+  if (memory.dq_sums) round_queries(context, a, memory.dq_sums);
+  if (a.d_bias) add_bias_gradient(context, a, memory.d_scores);
+}
+
 Status run_backward(const Context& context, const AttentionBackward& given) {
   if (context.dtype != element_type) return Status::unsupported_dtype;
   const AttentionShape& s = given.shape;
@@ -401,22 +259,20 @@ Status run_backward(const Context& context, const AttentionBackward& given) {
     run_forward(context, only_lse);
     a.lse = memory.lse;
   }
-  const DropoutRule rule(a.dropout);
-  const std::int64_t together = heads_per_task(s.batch * s.key_heads), groups = tiles_of(s.key_heads, together);
-  parallel_for(context, s.batch * groups, [&](std::int64_t task) {
-    const std::int64_t first = task % groups * together, last = min(first + together, s.key_heads);
-    for (std::int64_t head = first; head < last; ++head)
-      BackwardTask{a,
-                   rule,
-                   a.d_bias ? memory.d_scores : nullptr,
-                   memory.dq_sums ? memory.dq_sums : f32(a.dq),
-                   memory.dq_sums ? s.heads * s.head_size : a.ldq,
-                   task / groups,
-                   head}
-          .run(head + 1 == last);
-  });
-  if (memory.dq_sums) round_queries(context, a, memory.dq_sums);
-  if (a.d_bias) add_bias_gradient(context, a, memory.d_scores);
+  differentiate(context, a, nullptr, memory);
+  return Status::ok;
+}
+
+std::size_t coded_workspace(const Context& context, const CodedAttentionBackward& a) {
+  return backward_workspace(context, a.attention);
+}
+
+Status run_coded(const Context& context, const CodedAttentionBackward& a) {
+  if (context.dtype != element_type) return Status::unsupported_dtype;
+  if (!fits(a) || a.attention.shape.head_size < 1) return Status::unsupported_shape;
+  const BackwardMemory memory(context.workspace, a.attention);
+  if (context.workspace_bytes < memory.bytes) return Status::workspace_too_small;
+  differentiate(context, a.attention, &a, memory);
   return Status::ok;
 }
 
@@ -424,5 +280,6 @@ Status run_backward(const Context& context, const AttentionBackward& given) {
 
 void bind(Op<AttentionForward>& op) { op.run = run_forward; }
 void bind(Op<AttentionBackward>& op) { op.run = run_backward, op.workspace_bytes = backward_workspace; }
+void bind(Op<CodedAttentionBackward>& op) { op.run = run_coded, op.workspace_bytes = coded_workspace; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -3,7 +3,8 @@
 #include "kernels/norm.h"
 
 #include "kernels/cpu/common/dropout_row.h"
-#include "kernels/cpu/common/element.h"
+#include "kernels/cpu/common/group_lanes.h"
+#include "kernels/cpu/common/norm_input.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
 
@@ -132,14 +133,14 @@ struct BackwardRow {
   const Element *dy, *s;
   const float* gain;
 
-  BackwardRow(const NormBackward& args, const DropoutRow& dropout, std::int64_t k)
+  BackwardRow(const NormBackward& args, const DropoutRow& dropout, std::int64_t k, const Element* sum)
       : a(args),
         output_dropout(dropout),
         row(k),
         mean(set(args.kind == NormKind::layer ? in(args.mean)[k] : 0.0f)),
         rstd(set(in(args.rstd)[k])),
         dy(elements(args.dy) + k * args.columns),
-        s(elements(args.sum) + k * args.columns),
+        s(sum),
         gain(in(args.gain)) {}
 
   // Also adds the row to its tile's sums for gain and shift.
@@ -196,9 +197,9 @@ void add_partials(const Context& context, const NormBackward& a, const float* pa
   });
 }
 
-Status run(const Context& context, const NormBackward& a) {
-  if (context.dtype != element_type) return Status::unsupported_dtype;
-  if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
+// sum_of(row, tile) returns a row of s.
+template <class SumOf>
+void differentiate(const Context& context, const NormBackward& a, SumOf sum_of) {
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   float* partial = static_cast<float*>(context.workspace);
   const Masks masks{reinterpret_cast<std::uint8_t*>(partial + partial_floats(a)), dropout_row_bytes(a.columns)};
@@ -209,11 +210,52 @@ Status run(const Context& context, const NormBackward& a) {
       sweep(0, 2 * a.columns, [&](std::int64_t i, auto lanes) { store(d_gain + i, zero(), lanes); });
     const DropoutRow dropout(a.dropout, rule, row, a.dx ? a.columns : 0, masks.input(tile));
     const DropoutRow output_dropout(a.output_dropout, output_rule, row, a.columns, masks.output(tile));
-    const BackwardRow backward(a, output_dropout, row);
+    const BackwardRow backward(a, output_dropout, row, sum_of(row, tile));
     backward.write(backward.means(d_gain, d_shift), dropout);
   });
   add_partials(context, a, partial, out(a.d_gain));
   add_partials(context, a, partial + a.columns, out(a.d_shift));
+}
+
+Status run(const Context& context, const NormBackward& a) {
+  if (context.dtype != element_type) return Status::unsupported_dtype;
+  if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
+  differentiate(context, a, [&](std::int64_t row, std::int64_t) { return elements(a.sum) + row * a.columns; });
+  return Status::ok;
+}
+
+// Behind the memory of the backward the inverses of the gain and a row of s per tile.
+struct OutputMemory {
+  float* inverse;
+  Element* rows;
+  std::size_t bytes;
+
+  OutputMemory(void* memory, const Context& context, const NormOutputBackward& a) {
+    Workspace workspace(memory);
+    workspace.floats(tiles_of<std::int64_t>(static_cast<std::int64_t>(backward_workspace(context, a.norm)), 4));
+    inverse = workspace.floats(a.norm.columns);
+    rows = as<Element>(workspace.floats(row_tiles(a.norm.tokens) * a.norm.columns));
+    bytes = workspace.used();
+  }
+};
+
+std::size_t output_workspace(const Context& context, const NormOutputBackward& a) {
+  return OutputMemory(nullptr, context, a).bytes;
+}
+
+Status run(const Context& context, const NormOutputBackward& a) {
+  if (context.dtype != element_type) return Status::unsupported_dtype;
+  const OutputMemory memory(context.workspace, context, a);
+  if (context.workspace_bytes < memory.bytes) return Status::workspace_too_small;
+  invert_gain(a.input, memory.inverse);
+  const std::int64_t columns = a.norm.columns;
+  differentiate(context, a.norm, [&](std::int64_t row, std::int64_t tile) {
+    Element* s = memory.rows + tile * columns;
+    const Element* y = a.input.y ? elements(a.input.y) + row * columns : s;
+    if (!a.input.y) restore_columns(a.coded.shape, a.coded.codes, a.coded.ranges, row, 0, columns, s);
+    restore_input(a.input, memory.inverse, row, y, s);
+    return s;
+  });
   return Status::ok;
 }
 
@@ -222,5 +264,6 @@ Status run(const Context& context, const NormBackward& a) {
 void bind(Op<NormForward>& op) { op.run = run, op.workspace_bytes = forward_workspace; }
 void bind(Op<NormApply>& op) { op.run = run, op.workspace_bytes = apply_workspace; }
 void bind(Op<NormBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace; }
+void bind(Op<NormOutputBackward>& op) { op.run = run, op.workspace_bytes = output_workspace; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -1,8 +1,7 @@
 // The input of a norm from its output.
 #include "kernels/norm_output.h"
 
-#include "kernels/cpu/common/element.h"
-#include "kernels/cpu/common/workspace.h"
+#include "kernels/cpu/common/norm_input.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/host/thread_pool.h"
 
@@ -54,19 +53,17 @@ Status run(const Context& context, const NormPick& a) {
   return Status::ok;
 }
 
+std::size_t restore_workspace(const Context&, const NormRestore& a) {
+  return static_cast<std::size_t>(a.columns) * sizeof(float);
+}
+
 Status run(const Context& context, const NormRestore& a) {
   if (context.dtype != element_type) return Status::unsupported_dtype;
-  const std::int64_t picked = picked_columns(a.columns);
+  if (context.workspace_bytes < restore_workspace(context, a)) return Status::workspace_too_small;
+  float* inverse = f32(context.workspace);
+  invert_gain(a, inverse);
   for_rows(context, a.tokens, a.columns, [&](std::int64_t row) {
-    const F rstd = set(f32(a.rstd)[row]), mean = set(a.mean ? f32(a.mean)[row] : 0.0f);
-    const Element* y = elements(a.y) + row * a.columns;
-    Element* s = elements(a.sum) + row * a.columns;
-    sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
-      F centred = load(y + i, lanes);
-      if (a.shift) centred = centred - load(f32(a.shift) + i, lanes);
-      store(s + i, centred / (load(f32(a.gain) + i, lanes) * rstd) + mean, lanes);
-    });
-    for (std::int64_t c = 0; c < picked; ++c) s[a.places[c]] = elements(a.values)[row * picked + c];
+    restore_input(a, inverse, row, elements(a.y) + row * a.columns, elements(a.sum) + row * a.columns);
   });
   return Status::ok;
 }
@@ -74,6 +71,6 @@ Status run(const Context& context, const NormRestore& a) {
 }  // namespace
 
 void bind(Op<NormPick>& op) { op.run = run, op.workspace_bytes = pick_workspace; }
-void bind(Op<NormRestore>& op) { op.run = run; }
+void bind(Op<NormRestore>& op) { op.run = run, op.workspace_bytes = restore_workspace; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -401,5 +401,6 @@ Status run(const Context& context, const AttentionBackward& a) {
 
 void bind(Op<AttentionForward>& op) { op.run = run; }
 void bind(Op<AttentionBackward>& op) { op.run = run, op.workspace_bytes = backward_bytes; }
+void bind(Op<CodedAttentionBackward>&) {}
 
 }  // namespace comera::kernels::cuda

@@ -91,5 +91,6 @@ Status run(const Context& context, const NormRestore& a) {
 
 void bind(Op<NormPick>& op) { op.run = run, op.workspace_bytes = pick_workspace; }
 void bind(Op<NormRestore>& op) { op.run = run; }
+void bind(Op<NormOutputBackward>&) {}
 
 }  // namespace comera::kernels::cuda

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/attention.h"
+#include "kernels/reference/group_codes.h"
 #include "kernels/reference/scalar.h"
 
 namespace comera::kernels::reference {
@@ -120,6 +121,28 @@ void compute(const AttentionBackward& a) {
       }
     }
   });
+}
+
+// The numbers of the codes, with `columns` columns at ld.
+template <class T>
+std::vector<T> restored(const CodedAttentionBackward::Columns& x, std::int64_t columns, std::int64_t ld) {
+  const CodedRows& rows = x.rows;
+  std::vector<T> all(rows.shape.rows * rows.shape.columns, T(0)), part(rows.shape.rows * ld, T(0));
+  compute<T>(GroupRestore{.shape = rows.shape, .codes = rows.codes, .ranges = rows.ranges, .x = all.data()});
+  for (std::int64_t i = 0; i < rows.shape.rows; ++i)
+    std::copy_n(all.data() + i * rows.shape.columns + x.first, columns, part.data() + i * ld);
+  return part;
+}
+
+template <class T>
+void compute(const CodedAttentionBackward& a) {
+  AttentionBackward attention = a.attention;
+  const AttentionShape& s = attention.shape;
+  const std::int64_t wide = s.heads * s.head_size, narrow = s.key_heads * s.head_size;
+  const std::vector<T> q = restored<T>(a.q, wide, attention.ldq), k = restored<T>(a.k, narrow, attention.ldk),
+                       v = restored<T>(a.v, narrow, attention.ldv), out = restored<T>(a.out, wide, attention.ld_out);
+  attention.q = q.data(), attention.k = k.data(), attention.v = v.data(), attention.out = out.data();
+  compute<T>(attention);
 }
 
 }  // namespace comera::kernels::reference

@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "kernels/norm_output.h"
+#include "kernels/reference/group_codes.h"
+#include "kernels/reference/norm.h"
 #include "kernels/reference/scalar.h"
 
 namespace comera::kernels::reference {
@@ -43,6 +45,21 @@ void compute(const NormRestore& a) {
     }
     for (std::int64_t c = 0; c < picked; ++c) sum[a.places[c]] = in<T>(a.values)[k * picked + c];
   }
+}
+
+template <class T>
+void compute(const NormOutputBackward& a) {
+  std::vector<T> y(a.norm.tokens * a.norm.columns, T(0)), sum(y);
+  NormRestore restore = a.input;
+  if (!restore.y) {
+    compute<T>(GroupRestore{.shape = a.coded.shape, .codes = a.coded.codes, .ranges = a.coded.ranges, .x = y.data()});
+    restore.y = y.data();
+  }
+  restore.sum = sum.data();
+  compute<T>(restore);
+  NormBackward norm = a.norm;
+  norm.sum = sum.data();
+  compute<T>(norm);
 }
 
 }  // namespace comera::kernels::reference

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "kernels/attention.h"
 #include "lib/layers/relative_bias.h"
 
 namespace comera::layers {
@@ -92,47 +91,83 @@ Value Attention::forward_cached(Pass& pass, Tensor q, const Tensor& keys, const 
   return out;
 }
 
+kernels::AttentionBackward Attention::gradients_of(Pass& pass, const Inputs& gradients, const Tensor& d_out) const {
+  return {.shape = shape(pass),
+          .ldq = gradients.q.ld,
+          .ldk = gradients.k.ld,
+          .ldv = gradients.v.ld,
+          .dropout = pass.dropout(settings_.dropout, site_, pass.length),
+          .ld_out = wide(),
+          .d_out = d_out.data,
+          .dq = gradients.q.data,
+          .dk = gradients.k.data,
+          .dv = gradients.v.data,
+          .d_bias = settings_.bias ? settings_.bias->gradient() : nullptr};
+}
+
 void Attention::differentiate(Pass& pass, const Inputs& inputs, const Inputs& gradients, Tensor d_out, bool exact) {
   Walk& walk = pass.walk;
   Tensor out = out_->value(walk);
-  walk.run(pass.backend().attention_backward,
-           kernels::AttentionBackward{.shape = shape(pass),
-                                      .q = inputs.q.data,
-                                      .ldq = inputs.q.ld,
-                                      .k = inputs.k.data,
-                                      .ldk = inputs.k.ld,
-                                      .v = inputs.v.data,
-                                      .ldv = inputs.v.ld,
-                                      .dropout = pass.dropout(settings_.dropout, site_, pass.length),
-                                      .out = out.data,
-                                      .ld_out = wide(),
-                                      .lse = exact ? lse_.data : nullptr,
-                                      .d_out = d_out.data,
-                                      .dq = gradients.q.data,
-                                      .dk = gradients.k.data,
-                                      .dv = gradients.v.data,
-                                      .d_bias = settings_.bias ? settings_.bias->gradient() : nullptr});
+  kernels::AttentionBackward call = gradients_of(pass, gradients, d_out);
+  call.q = inputs.q.data, call.k = inputs.k.data, call.v = inputs.v.data, call.out = out.data;
+  call.lse = exact ? lse_.data : nullptr;
+  walk.run(pass.backend().attention_backward, call);
   walk.drop(out);
   walk.drop(d_out);
   if (exact) walk.drop(lse_);
 }
 
+std::optional<kernels::CodedAttentionBackward> Attention::coded_call(Pass& pass, const Slot& k, std::int64_t k_column,
+                                                                     const Slot& v, std::int64_t v_column) const {
+  const auto q = q_->coded(), keys = k->coded(), values = v->coded(), out = out_->coded();
+  if (pass.backend().coded_attention_backward.run == nullptr || !q || !keys || !values || !out) return std::nullopt;
+  kernels::CodedAttentionBackward call{
+      .attention = {}, .q = {*q}, .k = {*keys, k_column}, .v = {*values, v_column}, .out = {*out}};
+  call.attention.shape = shape(pass);
+  if (!kernels::fits(call)) return std::nullopt;
+  return call;
+}
+
+void Attention::differentiate_coded(Pass& pass, kernels::CodedAttentionBackward& call, const Inputs& gradients,
+                                    Tensor d_out) {
+  call.attention = gradients_of(pass, gradients, d_out);
+  pass.walk.run(pass.backend().coded_attention_backward, call);
+  out_->release(pass.walk);
+  pass.walk.drop(d_out);
+}
+
 void Attention::backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tensor& dv) {
   Walk& walk = pass.walk;
+  const auto make_gradients = [&] {
+    dq = walk.make("dq", {pass.tokens(), wide()});
+    dk = walk.make("dk", {pass.tokens(), narrow()});
+    dv = walk.make("dv", {pass.tokens(), narrow()});
+  };
+  if (auto coded = coded_call(pass, k_, 0, v_, 0)) {
+    make_gradients();
+    differentiate_coded(pass, *coded, apart(dq, dk, dv), d_out);
+    for (const Slot* slot : {&q_, &k_, &v_}) (*slot)->release(walk);
+    return;
+  }
   const bool exact = q_->exact() && k_->exact();
   Tensor q = q_->value(walk), k = k_->value(walk), v = v_->value(walk);
-  dq = walk.make("dq", q.shape);
-  dk = walk.make("dk", k.shape);
-  dv = walk.make("dv", v.shape);
+  make_gradients();
   differentiate(pass, apart(q, k, v), apart(dq, dk, dv), d_out, exact);
   for (Tensor* tensor : {&q, &k, &v}) walk.drop(*tensor);
 }
 
 Tensor Attention::backward_joined(Pass& pass, Tensor d_out) {
   Walk& walk = pass.walk;
+  const auto make_gradient = [&] { return walk.make("d_qkv", {pass.tokens(), wide() + 2 * narrow()}); };
+  if (auto coded = coded_call(pass, q_, wide(), q_, wide() + narrow())) {
+    const Tensor d_qkv = make_gradient();
+    differentiate_coded(pass, *coded, joined(d_qkv), d_out);
+    q_->release(walk);
+    return d_qkv;
+  }
   const bool exact = q_->exact();
   Tensor qkv = q_->value(walk);
-  const Tensor d_qkv = walk.make("d_qkv", qkv.shape);
+  const Tensor d_qkv = make_gradient();
   differentiate(pass, joined(qkv), joined(d_qkv), d_out, exact);
   walk.drop(qkv);
   return d_qkv;

@@ -1,12 +1,11 @@
 // Multi-head self-attention between the projections: takes q, k and v, returns the concatenated outputs of the heads.
 #pragma once
 
+#include <optional>
+
+#include "kernels/attention.h"
 #include "lib/layers/training/builder.h"
 #include "lib/layers/training/pass.h"
-
-namespace comera::kernels {
-struct AttentionShape;
-}  // namespace comera::kernels
 
 namespace comera::layers {
 
@@ -56,7 +55,14 @@ class Attention {
                 bool saves);
   // The end of a forward: the output, and the log-sum-exp if the scores are exact.
   void keep_output(Pass& pass, const Value& out, bool exact);
+  // The backward without its inputs.
+  kernels::AttentionBackward gradients_of(Pass& pass, const Inputs& gradients, const Tensor& d_out) const;
   void differentiate(Pass& pass, const Inputs& inputs, const Inputs& gradients, Tensor d_out, bool exact);
+  // The backward from codes, where all that it reads is in codes and the backend can; else nullopt. k and v begin at
+  // these columns of the codes.
+  std::optional<kernels::CodedAttentionBackward> coded_call(Pass& pass, const Slot& k, std::int64_t k_column,
+                                                            const Slot& v, std::int64_t v_column) const;
+  void differentiate_coded(Pass& pass, kernels::CodedAttentionBackward& call, const Inputs& gradients, Tensor d_out);
 
   Settings settings_;
   std::uint32_t site_;

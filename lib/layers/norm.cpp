@@ -1,7 +1,5 @@
 #include "lib/layers/norm.h"
 
-#include "kernels/norm.h"
-#include "kernels/norm_output.h"
 #include "lib/layers/training/observe.h"
 
 namespace comera::layers {
@@ -73,24 +71,45 @@ void ResidualNorm::keep_input(Pass& pass, Tensor& sum, const Tensor& y) {
   walk.drop(sum);
 }
 
+kernels::NormRestore ResidualNorm::restoring(std::int64_t tokens) const {
+  return {.tokens = tokens,
+          .columns = columns_,
+          .mean = settings_.kind == kernels::NormKind::layer ? mean_.data : nullptr,
+          .rstd = rstd_.data,
+          .gain = gain_->value.data,
+          .shift = shift_ ? shift_->value.data : nullptr,
+          .places = static_cast<const std::int32_t*>(places_.data),
+          .values = values_.data};
+}
+
 // s, in the memory of y: all other layers that read y have had their backward.
 Tensor ResidualNorm::input(Walk& walk) {
   if (!restores_) return sum_->value(walk);
   Tensor sum = output_->value(walk);
-  walk.run(walk.backend().norm_restore,
-           kernels::NormRestore{.tokens = sum.elements() / columns_,
-                                .columns = columns_,
-                                .y = sum.data,
-                                .mean = settings_.kind == kernels::NormKind::layer ? mean_.data : nullptr,
-                                .rstd = rstd_.data,
-                                .gain = gain_->value.data,
-                                .shift = shift_ ? shift_->value.data : nullptr,
-                                .places = static_cast<const std::int32_t*>(places_.data),
-                                .values = values_.data,
-                                .sum = sum.data});
-  walk.drop(places_);
-  walk.drop(values_);
+  kernels::NormRestore call = restoring(sum.elements() / columns_);
+  call.y = call.sum = sum.data;
+  walk.run(walk.backend().norm_restore, call);
   return sum;
+}
+
+void ResidualNorm::differentiate(Walk& walk, const kernels::NormBackward& call) {
+  if (!restores_ || walk.backend().norm_output_backward.run == nullptr) {
+    kernels::NormBackward of_input = call;
+    Tensor sum = input(walk);
+    of_input.sum = sum.data;
+    walk.run(walk.backend().norm_backward, of_input);
+    return walk.drop(sum);
+  }
+  kernels::NormOutputBackward of_output{.norm = call, .input = restoring(call.tokens), .coded = {}};
+  if (const auto coded = output_->coded()) {
+    of_output.coded = *coded;
+    walk.run(walk.backend().norm_output_backward, of_output);
+    return output_->release(walk);
+  }
+  Tensor y = output_->value(walk);
+  of_output.input.y = y.data;
+  walk.run(walk.backend().norm_output_backward, of_output);
+  walk.drop(y);
 }
 
 Tensor ResidualNorm::rebuild(Walk& walk) {
@@ -112,23 +131,25 @@ Tensor ResidualNorm::rebuild(Walk& walk) {
 }
 
 Tensor ResidualNorm::backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_residual, Tensor* dx) {
-  Tensor sum = input(pass.walk);
-  const std::int64_t tokens = sum.elements() / columns_;
+  const std::int64_t tokens = dy.elements() / columns_;
   const kernels::Dropout dropout = pass.dropout(settings_.dropout, site_);
   if (dx) *dx = dropout.probability > 0 ? pass.walk.make("d_branch", {tokens, columns_}) : pass.walk.keep(dy);
   Tensor d_gain = sink.open(pass.walk, *gain_);
   Tensor d_shift = shift_ ? sink.open(pass.walk, *shift_) : Tensor{};
   kernels::NormBackward call;
   call.kind = settings_.kind, call.tokens = tokens, call.columns = columns_;
-  call.dy = dy.data, call.sum = sum.data, call.mean = mean_.data, call.rstd = rstd_.data, call.gain = gain_->value.data;
+  call.dy = dy.data, call.mean = mean_.data, call.rstd = rstd_.data, call.gain = gain_->value.data;
   call.dropout = dropout, call.output_dropout = output_dropout_;
   call.d_sum_in = d_residual.data, call.d_sum = dy.data, call.dx = dx ? dx->data : nullptr;
   call.d_gain = d_gain.data, call.d_shift = d_shift.data;
-  pass.walk.run(pass.backend().norm_backward, call);
+  differentiate(pass.walk, call);
   sink.close(pass.walk, *gain_, d_gain);
   if (shift_) sink.close(pass.walk, *shift_, d_shift);
   if (!d_residual.empty()) pass.walk.drop(d_residual);
-  pass.walk.drop(sum);
+  if (restores_) {
+    pass.walk.drop(places_);
+    pass.walk.drop(values_);
+  }
   pass.walk.drop(mean_);
   pass.walk.drop(rstd_);
   return dy;

@@ -2,6 +2,7 @@
 // kept, or restored from y (kernels/norm_output.h).
 #pragma once
 
+#include "kernels/norm_output.h"
 #include "lib/layers/training/builder.h"
 #include "lib/layers/training/pass.h"
 
@@ -32,7 +33,10 @@ class ResidualNorm final : public Producer {
 
  private:
   void keep_input(Pass& pass, Tensor& sum, const Tensor& y);
+  kernels::NormRestore restoring(std::int64_t tokens) const;
   Tensor input(Walk& walk);
+  // Runs the backward, whose `sum` is not set yet, from s or y.
+  void differentiate(Walk& walk, const kernels::NormBackward& call);
 
   std::int64_t columns_;
   Settings settings_;

@@ -2,7 +2,7 @@
 // joins.
 #include "kernels/code_product.h"
 
-#include "tests/kernels/harness/call.h"
+#include "tests/kernels/harness/codes.h"
 #include "tests/kernels/harness/placed.h"
 
 namespace comera::kernels::test {
@@ -13,37 +13,18 @@ const std::vector<GroupCodes> shapes = {{1, 1, 8},      {13, 64, 8}, {65, 65, 8}
                                         {1100, 129, 8}, {7, 63, 4},  {6, 64, 4},   {300, 129, 4},
                                         {130, 257, 4},  {6, 1, 16},  {300, 65, 16}};
 
-struct Codes {
-  const std::uint8_t* codes;
-  const std::uint16_t* ranges;
-};
-
-// The codes of x by the op that makes them.
-Codes coded(cuda::Call& call, const GroupCodes& shape, const void* x) {
-  const auto bytes = static_cast<std::size_t>(shape.rows * shape.row_bytes());
-  const auto ranges = static_cast<std::size_t>(4 * shape.rows * shape.groups());
-  auto* codes = const_cast<std::uint8_t*>(call.bytes(std::vector<std::uint8_t>(bytes)));
-  auto* kept = const_cast<std::uint8_t*>(call.bytes(std::vector<std::uint8_t>(ranges)));
-  GroupQuantise quantise{.shape = shape, .x = x, .codes = codes, .ranges = reinterpret_cast<std::uint16_t*>(kept)};
-  call.run(cuda::backend().group_quantise, quantise);
-  return {codes, reinterpret_cast<const std::uint16_t*>(kept)};
-}
-
 void check_bytes(const GroupCodes& shape, std::int64_t out, DType dtype) {
   cuda::Call call(dtype);
   const cuda::Floats before = cuda::numbers(shape.columns * out, 5);
   const std::int64_t count = shape.rows * shape.columns;
-  const Codes made = coded(call, shape, call.activations(cuda::numbers(count, 1)));
+  const CodedRows made = cuda::coded(call, shape, call.activations(cuda::numbers(count, 1)));
   CodeProduct a{.shape = shape, .codes = made.codes, .ranges = made.ranges, .out = out};
   a.g = call.activations(cuda::numbers(shape.rows * (out + 3), 2)), a.ldg = out + 3;
   a.result = call.f32(before), a.ld_result = out;
   call.run(cuda::backend().code_product, a);
 
-  void* x = call.activations(cuda::Floats(static_cast<std::size_t>(count), NAN));
-  call.run(cuda::backend().group_restore,
-           GroupRestore{.shape = shape, .codes = made.codes, .ranges = made.ranges, .x = x});
   Product p;
-  p.tokens = shape.rows, p.in = p.ldx = shape.columns, p.out = p.ld_result = out, p.x = x;
+  p.tokens = shape.rows, p.in = p.ldx = shape.columns, p.out = p.ld_result = out, p.x = cuda::restored(call, made);
   p.g = a.g, p.ldg = a.ldg, p.result = call.f32(before);
   call.run(cuda::backend().product, p);
   CHECK(call.read_f32(a.result, before.size()) == call.read_f32(p.result, before.size()));

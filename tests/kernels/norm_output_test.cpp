@@ -110,12 +110,14 @@ TEST_CASE("norm_output: a gain of 0 among the columns that are not picked gives 
   for (const Column& column : columns()) {
     CAPTURE(column.name);
     const Placed<float> gain(column, Floats{0, 0, 2}), y(column, Floats{0, 0, 6}), rstd(column, {0.5f}),
-        values(column, {7}), sum(column, Floats(3));
+        values(column, {7}), sum(column, Floats(3)), workspace(column, Floats(3));
     const Placed<std::int32_t> places(column, {0});
+    Context context = context_of(column);
+    context.workspace = workspace.data(), context.workspace_bytes = 3 * sizeof(float);
     NormRestore call;
     call.tokens = 1, call.columns = 3, call.y = y.data(), call.rstd = rstd.data(), call.gain = gain.data();
     call.places = places.data(), call.values = values.data(), call.sum = sum.data();
-    REQUIRE(column.backend->norm_restore.run(context_of(column), call) == Status::ok);
+    REQUIRE(column.backend->norm_restore.run(context, call) == Status::ok);
     const Floats found = sum.read();
     CHECK(found[0] == 7);
     CHECK_FALSE(std::isfinite(found[1]));

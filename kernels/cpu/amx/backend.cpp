@@ -16,7 +16,7 @@ static Backend make_table() {
   join(b.linear_forward), join(b.linear_backward), join(b.product), join(b.matmul);
   join(b.tt_linear_forward), join(b.tt_linear_backward);
   join(b.tt_output_product), join(b.code_product);
-  join(b.attention_forward), join(b.attention_backward);
+  join(b.attention_forward), join(b.attention_backward), join(b.coded_attention_backward);
   return b;
 }
 

@@ -122,4 +122,15 @@ inline void multiply_rows_of_one(const KeyBlock& block, std::int64_t d, const El
   }
 }
 
+// A block of scores, [query_block, key_block], as a factor of the next product.
+struct FactorOfScores {
+#if defined(COMERA_BF16_CALLS)
+  alignas(64) Element data[query_block * key_block];
+  explicit FactorOfScores(float*) {}
+#else
+  Element* data;
+  explicit FactorOfScores(float* scores) : data(scores) {}
+#endif
+};
+
 }  // namespace comera::kernels::COMERA_CPU

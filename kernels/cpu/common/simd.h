@@ -98,6 +98,12 @@ inline I load_signed_bytes(const std::int8_t* p) {
 inline void store_bytes(std::uint8_t* p, I a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }
+// The same for four vectors, whose lanes are neighbours.
+inline void store_bytes(std::uint8_t* p, I a, I b, I c, I d) {
+  const __m512i bytes = _mm512_packus_epi16(_mm512_packus_epi32(a.v, b.v), _mm512_packus_epi32(c.v, d.v));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, bytes));
+}
 inline F to_float(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline I operator&(I a, I b) { return {_mm512_and_si512(a.v, b.v)}; }
 inline I operator|(I a, I b) { return {_mm512_or_si512(a.v, b.v)}; }
@@ -227,6 +233,11 @@ inline I load_signed_bytes(const std::int8_t* p) {
 inline void store_bytes(std::uint8_t* p, I a) {
   const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(a.v), _mm256_extracti128_si256(a.v, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+}
+inline void store_bytes(std::uint8_t* p, I a, I b, I c, I d) {
+  const __m256i bytes = _mm256_packus_epi16(_mm256_packus_epi32(a.v, b.v), _mm256_packus_epi32(c.v, d.v));
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(bytes, order));
 }
 inline F to_float(I a) { return {_mm256_cvtepi32_ps(a.v)}; }
 inline I operator&(I a, I b) { return {_mm256_and_si256(a.v, b.v)}; }

@@ -28,6 +28,11 @@ class QuantisedCopy final : public Saved {
     return x;
   }
   bool exact() const override { return false; }
+  std::optional<kernels::CodedRows> coded() const override {
+    return kernels::CodedRows{.shape = copy.codes_of,
+                              .codes = static_cast<const std::uint8_t*>(copy.codes.data),
+                              .ranges = static_cast<const std::uint16_t*>(copy.ranges.data)};
+  }
   bool multiplies(const Walk& walk, std::int64_t in, std::int64_t out) const override {
     return in == copy.codes_of.columns && walk.backend().code_product.run != nullptr &&
            kernels::fits(kernels::CodeProduct{.shape = copy.codes_of, .out = out});

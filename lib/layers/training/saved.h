@@ -4,8 +4,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "kernels/group_codes.h"
 #include "lib/layers/training/sink.h"
 
 namespace comera::layers {
@@ -77,6 +79,8 @@ class Saved {
   virtual bool multiplies(const Walk& walk, std::int64_t in, std::int64_t out) const {
     return static_cast<void>(walk), static_cast<void>(in + out), false;
   }
+  // The numbers as codes in memory, for ops that restore them where they read; nullopt: only read() has them.
+  virtual std::optional<kernels::CodedRows> coded() const { return std::nullopt; }
   // False: only the slope of an activation at X is kept. read() is then an error, and multiply_by_slope() takes its
   // place.
   virtual bool has_numbers() const { return true; }
