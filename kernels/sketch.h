@@ -7,6 +7,11 @@
 // sparse: +-2 / sqrt(r) with probability 1/8 each, else 0 (Achlioptas 2003, with density 1/4).
 // orthonormal: sqrt(n / r) D C S with random signs D, the cosine transform C [n, n] and r of its columns drawn without
 //   repetition, S. P^T P = (n / r) I, and the error is sqrt(n / r - 1) for any G.
+// count: one entry +-1 per row (count sketch: Charikar et al. 2002), so X P is a sum of columns and costs O(n) per
+// token
+//   instead of O(n r). Row i of block b, the rows [b r, (b + 1) r), has it in column (i + shift of b) mod r. Rows of a
+//   block never share a column, so the error is sqrt(n / r - 1) in the mean square where r divides n: that of
+//   orthonormal P.
 //
 // Random numbers have the key of (seed, step / refresh), so that P stays for `refresh` steps, and the counter {site,
 // row, column / 4, use}.
@@ -18,7 +23,7 @@
 
 namespace comera::kernels {
 
-enum class SketchKind : std::uint8_t { normal, sparse, orthonormal };
+enum class SketchKind : std::uint8_t { normal, sparse, orthonormal, count };
 
 struct Sketch {
   SketchKind kind = SketchKind::normal;
@@ -37,7 +42,28 @@ struct DrawSketch {
   void* p = nullptr;        // [n, r], of the activation dtype
 };
 
+// z = X P for a count sketch, X [K, n] and z [K, r].
+struct SketchColumns {
+  Sketch sketch;
+  const StepScalars* scalars = nullptr;
+  std::int64_t tokens = 0;  // K
+  const void* x = nullptr;
+  void* z = nullptr;
+};
+
+// result += scale P t for a count sketch, t [r, N] and result [n, N] of the parameters' type.
+struct SketchRows {
+  Sketch sketch;
+  double scale = 1;
+  const StepScalars* scalars = nullptr;
+  std::int64_t out = 0;  // N
+  const void* t = nullptr;
+  void* result = nullptr;
+};
+
 constexpr double flops(const DrawSketch&) { return 0; }
+constexpr double flops(const SketchColumns& a) { return 2.0 * static_cast<double>(a.tokens * a.sketch.inputs); }
+constexpr double flops(const SketchRows& a) { return 2.0 * static_cast<double>(a.sketch.inputs * a.out); }
 
 COMERA_HD constexpr int bits_set(std::uint32_t x) {
   x -= x >> 1 & 0x55555555u;
@@ -61,21 +87,35 @@ COMERA_HD inline float cosine_of_quarter(float t) {
 // The entries of one sketch.
 class SketchRule {
  public:
-  COMERA_HD explicit SketchRule(const DrawSketch& a)
-      : sketch_(a.sketch),
-        key_(step_key(a.scalars->seed, a.scalars->step / static_cast<std::uint64_t>(a.sketch.refresh))),
+  COMERA_HD explicit SketchRule(const DrawSketch& a) : SketchRule(a.sketch, a.scale, *a.scalars) {}
+  COMERA_HD SketchRule(const Sketch& sketch, double scale, const StepScalars& scalars)
+      : sketch_(sketch),
+        key_(step_key(scalars.seed, scalars.step / static_cast<std::uint64_t>(sketch.refresh))),
         round_keys_(words(0, 0, permutation)) {
     const auto rank = static_cast<double>(sketch_.rank);
     switch (sketch_.kind) {
-      case SketchKind::normal: unit_ = static_cast<float>(a.scale / sqrt(8 * rank)); break;
-      case SketchKind::sparse: unit_ = static_cast<float>(a.scale * 2 / sqrt(rank)); break;
-      case SketchKind::orthonormal: unit_ = static_cast<float>(a.scale * sqrt(2 / rank)); break;
+      case SketchKind::normal: unit_ = static_cast<float>(scale / sqrt(8 * rank)); break;
+      case SketchKind::sparse: unit_ = static_cast<float>(scale * 2 / sqrt(rank)); break;
+      case SketchKind::orthonormal: unit_ = static_cast<float>(scale * sqrt(2 / rank)); break;
+      case SketchKind::count: unit_ = static_cast<float>(scale); break;
     }
     while ((std::int64_t{1} << 2 * half_bits_) < sketch_.inputs) ++half_bits_;
   }
 
-  // Normal and sparse: the entries of columns 4 block .. 4 block + 3.
+  // Count: the shift of a block of rows, and the column of a row's entry, which is sign(row).
+  COMERA_HD std::int64_t shift(std::int64_t block) const {
+    const std::uint64_t word = words(block, 0, permutation).word[1];
+    return static_cast<std::int64_t>(word * static_cast<std::uint64_t>(sketch_.rank) >> 32);
+  }
+  COMERA_HD std::int64_t column(std::int64_t row) const { return (row + shift(row / sketch_.rank)) % sketch_.rank; }
+
+  // Without the cosines of an orthonormal P: the entries of columns 4 block .. 4 block + 3.
   COMERA_HD void four(std::int64_t row, std::int64_t block, float* to) const {
+    if (sketch_.kind == SketchKind::count) {
+      const std::int64_t place = column(row) - 4 * block;
+      for (int i = 0; i < 4; ++i) to[i] = i == place ? sign(row) : 0;
+      return;
+    }
     const PhiloxBlock random = words(row, block, entries);
     for (int i = 0; i < 4; ++i) {
       const std::uint32_t word = random.word[i];

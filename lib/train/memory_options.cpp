@@ -88,10 +88,10 @@ std::vector<Option> compact_options() {
                "size of all projections, in place of --compact-ratio; 0: by the ratio"),
       {.name = "compact-sketch",
        .type = OptionType::choice,
-       .default_text = "normal",
+       .default_text = "count",
        .group = compact_group,
-       .help = "kind of the random projection",
-       .choices = {"normal", "sparse", "orthonormal"},
+       .help = "kind of the random projection; count has one sign per row and costs no product",
+       .choices = {"count", "normal", "sparse", "orthonormal"},
        .result_relevant = true},
       count_in(compact_group, "compact-refresh", "50", 1,
                "steps between projections of a dense weight; those of tensor trains change in every step"),
@@ -156,6 +156,7 @@ layers::ProjectedSettings projected_settings(const OptionValues& values) {
   layers::ProjectedSettings settings;
   settings.kind = sketch == "normal"   ? kernels::SketchKind::normal
                   : sketch == "sparse" ? kernels::SketchKind::sparse
+                  : sketch == "count"  ? kernels::SketchKind::count
                                        : kernels::SketchKind::orthonormal;
   settings.ratio = values.real("compact-ratio");
   settings.rank = values.integer("compact-rank");

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/kernels/harness/call.h"
 #include "tests/kernels/harness/placed.h"
 
 namespace comera::kernels::test {
@@ -31,7 +32,8 @@ Floats drawn_by(const Column& column, const Sketch& sketch, const StepScalars& s
 
 const Column plain{"reference f32", &reference_backend(), nullptr, {}};
 
-const std::vector<SketchKind> kinds = {SketchKind::normal, SketchKind::sparse, SketchKind::orthonormal};
+const std::vector<SketchKind> kinds = {SketchKind::normal, SketchKind::sparse, SketchKind::orthonormal,
+                                       SketchKind::count};
 
 Sketch of(SketchKind kind, std::int64_t inputs, std::int64_t rank) {
   return {.kind = kind, .inputs = inputs, .rank = rank};
@@ -133,7 +135,8 @@ TEST_CASE("sketch: orthonormal columns are orthonormal up to their scale, withou
 }
 
 // The published errors: sqrt((n + 1) / r), here with the kurtosis of 32 coins, sqrt((n + 2) / r) with that of density
-// 1/4, sqrt(n / r - 1). The squared error of one draw has a relative deviation below 1; six of the mean's.
+// 1/4, sqrt(n / r - 1) of the last two. The squared error of one draw has a relative deviation below 1; six of the
+// mean's.
 TEST_CASE("sketch: the error of a projected gradient is the derived one") {
   constexpr std::size_t n = 256;
   constexpr int draws = 200;
@@ -147,10 +150,62 @@ TEST_CASE("sketch: the error of a projected gradient is the derived one") {
       for_draws(of(kind, n, static_cast<std::int64_t>(r)), draws,
                 [&](const Floats& p) { mean += error_of(p, g, r) / draws; });
       const double ratio = n / static_cast<double>(r);
-      const double wanted = kind == SketchKind::orthonormal ? ratio - 1 : ratio + 1 / static_cast<double>(r);
+      const bool spread = kind == SketchKind::orthonormal || kind == SketchKind::count;
+      const double wanted = spread ? ratio - 1 : ratio + 1 / static_cast<double>(r);
       CAPTURE(static_cast<int>(kind), r);
       CHECK(std::abs(mean / wanted - 1) < 6 * 0.3 / std::sqrt(draws));
     }
+}
+
+// z = X P and result += scale P t by their sums, against the drawn P in double. A sum of q numbers of unit roundoff u
+// is within q u of the sum of their sizes.
+TEST_CASE("sketch: a count sketch is applied without its matrix") {
+  int checked = 0;
+  for (const Column& column : columns()) {
+    if (!column.backend->sketch_columns.run) continue;
+    const cuda::OnColumn on(column);
+    for (const auto& [n, r] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+             {1, 1}, {7, 3}, {64, 16}, {100, 33}, {768, 192}, {1300, 600}, {40, 64}}) {
+      CAPTURE(column.name, n, r);
+      constexpr std::int64_t tokens = 19, out = 21;
+      const StepScalars scalars{.seed = 11, .step = 7};
+      const Sketch sketch{SketchKind::count, n, r, 3, 5};
+      const Floats p = drawn_by(plain, sketch, scalars), x = cuda::numbers(tokens * n, 1),
+                   t = cuda::numbers(r * out, 2), before = cuda::numbers(n * out, 3);
+      cuda::Call call(DType::f32);
+      const StepScalars* key = call.scalars(scalars);
+      void* z = call.activations(Floats(static_cast<std::size_t>(tokens * r), NAN));
+      call.run(cuda::backend().sketch_columns, SketchColumns{sketch, key, tokens, call.activations(x), z});
+      void* result = call.f32(before);
+      call.run(cuda::backend().sketch_rows, SketchRows{sketch, 0.25, key, out, call.f32(t), result});
+      const Floats sums = call.read_f32(z, static_cast<std::size_t>(tokens * r)),
+                   rows = call.read_f32(result, before.size());
+      const double bound = (static_cast<double>(n) / static_cast<double>(r) + 1) * 0x1p-24;
+      const auto at = [](const Floats& numbers, std::int64_t i) {
+        return static_cast<double>(numbers[static_cast<std::size_t>(i)]);
+      };
+      for (std::int64_t k = 0; k < tokens; ++k)
+        for (std::int64_t j = 0; j < r; ++j) {
+          double sum = 0, size = 0;
+          for (std::int64_t i = 0; i < n; ++i) {
+            const double term = at(x, k * n + i) * at(p, i * r + j);
+            sum += term, size += std::abs(term);
+          }
+          REQUIRE(std::abs(at(sums, k * r + j) - sum) <= bound * size);
+        }
+      for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t j = 0; j < out; ++j) {
+          double sum = at(before, i * out + j), size = std::abs(sum);
+          for (std::int64_t c = 0; c < r; ++c) {
+            const double term = 0.25 * at(p, i * r + c) * at(t, c * out + j);
+            sum += term, size += std::abs(term);
+          }
+          REQUIRE(std::abs(at(rows, i * out + j) - sum) <= 2 * 0x1p-24 * size);
+        }
+      ++checked;
+    }
+  }
+  CHECK(checked > 0);
 }
 
 }  // namespace comera::kernels::test

@@ -386,7 +386,8 @@ TEST_CASE(
 }
 
 TEST_CASE("projected inputs: a chain has P P^T G for its first factor, and all other gradients keep their bits") {
-  for (const kernels::SketchKind kind : {kernels::SketchKind::normal, kernels::SketchKind::orthonormal}) {
+  for (const kernels::SketchKind kind :
+       {kernels::SketchKind::normal, kernels::SketchKind::orthonormal, kernels::SketchKind::count}) {
     const auto keeper = layers::make_projected_keeper({.kind = kind, .rank = 3, .refresh = 50});
     const auto make = [&](layers::Builder& builder) {
       layers::LinearSpec spec = tt_spec("pair", 5, tt::tt_layout({6}, {5}, {1, 2, 1}));

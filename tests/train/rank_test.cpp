@@ -238,7 +238,7 @@ TEST_CASE("a tolerance measures the loss of the late stage by what the early sta
   CHECK(waits > 0);
   CHECK(train::RankProgress::from_json(ranks.progress().to_json()).first_loss == Approx(first));
   // A run that began with a learned model.
-  train::RankAdaptation resumed(engine, options, {.late = true, .first_loss = 1.9, .target_loss = 2});
+  train::RankAdaptation resumed(engine, options, {.late = true, .first_loss = 1.9, .target_loss = 2, .recent = {}});
   resumed.before_step(200);
   CHECK(engine.state().rank.weight_loss == Approx(1 / (options.loss_tolerance * 0.2)));
 }

@@ -17,7 +17,7 @@
 namespace comera::layers {
 
 struct ProjectedSettings {
-  kernels::SketchKind kind = kernels::SketchKind::normal;
+  kernels::SketchKind kind = kernels::SketchKind::count;
   double ratio = 0.25;        // r / n, if `rank` is 0
   std::int64_t rank = 0;      // r
   std::int64_t refresh = 50;  // steps between projections of a dense weight, T

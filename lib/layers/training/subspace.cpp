@@ -10,6 +10,12 @@ std::uint32_t site_of(const std::string& name) { return static_cast<std::uint32_
 
 Tensor project(Walk& walk, const Tensor& x, const kernels::Sketch& sketch, const kernels::StepScalars* scalars) {
   const std::int64_t tokens = x.elements() / sketch.inputs;
+  if (sketch.kind == kernels::SketchKind::count && walk.backend().sketch_columns.run != nullptr) {
+    const Tensor z = walk.make("projected", {tokens, sketch.rank});
+    walk.run(walk.backend().sketch_columns,
+             kernels::SketchColumns{.sketch = sketch, .scalars = scalars, .tokens = tokens, .x = x.data, .z = z.data});
+    return z;
+  }
   Tensor p = walk.make("sketch", {sketch.inputs, sketch.rank});
   walk.run(walk.backend().draw_sketch, kernels::DrawSketch{.sketch = sketch, .scalars = scalars, .p = p.data});
   const Tensor z = walk.make("projected", {tokens, sketch.rank});
@@ -29,6 +35,13 @@ void lift(Walk& walk, const Subspace& subspace, const kernels::StepScalars* scal
           const Tensor& result) {
   const kernels::Sketch& sketch = subspace.sketch;
   const std::int64_t out = t.elements() / sketch.rank;
+  if (sketch.kind == kernels::SketchKind::count && walk.backend().sketch_rows.run != nullptr)
+    return walk.run(walk.backend().sketch_rows, kernels::SketchRows{.sketch = sketch,
+                                                                    .scale = subspace.scale,
+                                                                    .scalars = scalars,
+                                                                    .out = out,
+                                                                    .t = t.data,
+                                                                    .result = result.data});
   // The product reads its factors in the activation dtype.
   Tensor factor = t.dtype == walk.dtype() ? walk.keep(t) : walk.make("update", t.shape);
   if (t.dtype != walk.dtype()) {

@@ -226,7 +226,7 @@ TEST_CASE("bf16, every backend: GELU over all magnitudes") {
 }
 
 TEST_CASE("bf16, every backend: projections drawn from a key") {
-  for (const SketchKind kind : {SketchKind::normal, SketchKind::sparse, SketchKind::orthonormal})
+  for (const SketchKind kind : {SketchKind::normal, SketchKind::sparse, SketchKind::orthonormal, SketchKind::count})
     for (const bool transposed : {false, true})
       check_activations([&](Call& call) {
         StepScalars scalars;
