@@ -22,7 +22,7 @@ jobs=${JOBS:-llama-dense llama-tt mnli}
 seeds=${SEEDS:-7}
 steps=${STEPS:-200}
 rounds=${ROUNDS:-3}
-timed=${TIMED:-keep cheap block bf16 int8 int4 cheap,bf16 cheap,int8 cheap,int4 block,int8}
+timed=${TIMED:-keep cheap share block bf16 int8 int4 cheap,bf16 cheap,int8 share,int8 share,int4 block,int8 compact}
 trained=${TRAINED:-keep bf16 int8 int8-stochastic int4 int4-stochastic}
 books=("$folder/text" 4000) most_train=40000 most_dev=1000 few=() few_mnli=() repetitions=() files=()
 rank=32 rank_mnli=30
