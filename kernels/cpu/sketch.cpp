@@ -72,7 +72,7 @@ void add_blocks(const SketchColumns& a, const CountSketch& drawn, const Element*
   for (std::int64_t begin = 0, block = 0; begin < n; begin += r, ++block) {
     const std::int64_t shift = drawn.shifts[block], count = min(r, n - begin);
     // Numbers [from, to) of the block lie in columns [from + shift - turn, to + shift - turn).
-    for (const std::int64_t turn : {std::int64_t{0}, r}) {
+    for (std::int64_t turn = 0; turn <= r; turn += r) {
       const std::int64_t from = max<std::int64_t>(0, first + turn - shift), to = min(count, last + turn - shift);
       float* sum = z + from + shift - turn - first;
       sweep(0, to - from, [&](std::int64_t j, auto lanes) {
