@@ -7,11 +7,10 @@
 // sparse: +-2 / sqrt(r) with probability 1/8 each, else 0 (Achlioptas 2003, with density 1/4).
 // orthonormal: sqrt(n / r) D C S with random signs D, the cosine transform C [n, n] and r of its columns drawn without
 //   repetition, S. P^T P = (n / r) I, and the error is sqrt(n / r - 1) for any G.
-// count: one entry +-1 per row (count sketch: Charikar et al. 2002), so X P is a sum of columns and costs O(n) per
-// token
-//   instead of O(n r). Row i of block b, the rows [b r, (b + 1) r), has it in column (i + shift of b) mod r. Rows of a
-//   block never share a column, so the error is sqrt(n / r - 1) in the mean square where r divides n: that of
-//   orthonormal P.
+// count: one entry +1 or -1 per row (count sketch: Charikar et al. 2002), so X P is a sum of columns: n additions per
+//   token instead of n r. The rows [b r, (b + 1) r) are block b, whose row i has its entry in column (i + shift of b)
+//   mod r. Rows of a block never share a column, so the error is that of orthonormal P in the mean square where r
+//   divides n.
 //
 // Random numbers have the key of (seed, step / refresh), so that P stays for `refresh` steps, and the counter {site,
 // row, column / 4, use}.

@@ -1,5 +1,7 @@
 #include "lib/train/memory_options.h"
 
+#include <map>
+
 #include "lib/core/error.h"
 #include "lib/core/join.h"
 #include "lib/core/options/rule.h"
@@ -152,12 +154,12 @@ layers::OffloadSettings offload_settings(const OptionValues& values, bool offloa
 }
 
 layers::ProjectedSettings projected_settings(const OptionValues& values) {
-  const std::string& sketch = values.text("compact-sketch");
+  static const std::map<std::string, kernels::SketchKind> kinds = {{"count", kernels::SketchKind::count},
+                                                                   {"normal", kernels::SketchKind::normal},
+                                                                   {"sparse", kernels::SketchKind::sparse},
+                                                                   {"orthonormal", kernels::SketchKind::orthonormal}};
   layers::ProjectedSettings settings;
-  settings.kind = sketch == "normal"   ? kernels::SketchKind::normal
-                  : sketch == "sparse" ? kernels::SketchKind::sparse
-                  : sketch == "count"  ? kernels::SketchKind::count
-                                       : kernels::SketchKind::orthonormal;
+  settings.kind = kinds.at(values.text("compact-sketch"));
   settings.ratio = values.real("compact-ratio");
   settings.rank = values.integer("compact-rank");
   settings.refresh = values.integer("compact-refresh");

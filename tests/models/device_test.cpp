@@ -5,11 +5,11 @@
 #include <cstdlib>
 
 #include "kernels/cuda/common/runtime.h"
-#include "lib/engine/engine.h"
 #include "lib/layers/activations/policy.h"
 #include "lib/train/optimizer.h"
 #include "tests/kernels/harness/gpu.h"
 #include "tests/models/small_models.h"
+#include "tests/models/weights.h"
 
 namespace {
 
@@ -49,11 +49,7 @@ Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int
     REQUIRE(engine.state().scalars.finite == 1);
     result.losses.push_back(engine.state().loss[0]);
   }
-  for (const layers::Parameter& parameter : engine.model().parameters().all()) {
-    const engine::HostBytes host(machine, parameter.value);
-    for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
-      result.weights.push_back(layers::load(host.tensor(), i));
-  }
+  append_weights(engine, machine, result.weights);
   const engine::Scores scores = engine.evaluate(batches[0]);
   result.losses.push_back(scores.loss);
   result.logits.assign(scores.logits.begin(), scores.logits.end());

@@ -3,10 +3,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "lib/engine/engine.h"
 #include "lib/layers/activations/policy.h"
 #include "lib/train/optimizer.h"
 #include "tests/models/small_models.h"
+#include "tests/models/weights.h"
 
 namespace comera {
 
@@ -34,11 +34,7 @@ inline Trained trained(const kernels::Backend& backend, const models::ModelSpec&
     REQUIRE(engine.state().scalars.finite == 1);
     result.numbers.push_back(engine.state().loss[0]);
   }
-  for (const layers::Parameter& parameter : engine.model().parameters().all()) {
-    const engine::HostBytes host(machine, parameter.value);
-    for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
-      result.numbers.push_back(layers::load(host.tensor(), i));
-  }
+  append_weights(engine, machine, result.numbers);
   result.bytes = engine.planned_bytes();
   return result;
 }
