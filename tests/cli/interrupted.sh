@@ -31,9 +31,10 @@ interrupted() {
   after=$(find . ! -path "$kept*" | sort)
   [ "$after" = "$before" ] || fail "no files are left: $(diff <(echo "$before") <(echo "$after"))"
 }
-# until_ready PID: waits until the process catches SIGINT, or has ended.
+# until_ready PID: waits until the program catches SIGINT, or has ended. Before PID becomes the program it is a copy of
+# this shell, which catches SIGINT too, loses the signal and lets the program start.
 until_ready() {
-  while kill -0 "$1" 2>/dev/null && ! catches "$1"; do sleep 0.01; done
+  while kill -0 "$1" 2>/dev/null && { [ "/proc/$1/exe" -ef /proc/$$/exe ] || ! catches "$1"; }; do sleep 0.01; done
 }
 # SIGINT is bit 1 of the signals that the process catches.
 catches() { [ $((0x$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null || echo 0) & 2)) != 0 ]; }
