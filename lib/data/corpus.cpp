@@ -8,33 +8,37 @@
 
 namespace comera::data {
 
-Corpus::Corpus(const FileDataset& dataset, const LoaderOptions& options, const LoaderState& start)
-    : dataset_(dataset), file_(start.file), inside_(start.inside != 0) {
-  const auto count = static_cast<std::int64_t>(dataset.files().size());
+Corpus::Corpus(const FileDataset& dataset, const std::vector<Block>& blocks, const LoaderOptions& options,
+               const LoaderState& start)
+    : dataset_(dataset), blocks_(blocks), index_(start.file), inside_(start.inside != 0) {
+  const auto count = std::ssize(blocks);
   const Permutation order(count, Random(options.seed, static_cast<std::uint64_t>(start.epoch), Purpose::files));
   for (std::int64_t i = 0; i < count; ++i) order_.push_back(static_cast<std::size_t>(options.shuffle ? order(i) : i));
-  if (file_ < 0 || file_ >= count)
+  if (index_ < 0 || index_ >= count)
     fail_input("[data] the checkpoint's position lies behind the last file; the data has changed");
-  open(start.offset, start.line);
+  const bool begins = start.offset == 0;  // a state without a position in the block
+  if (begins) inside_ = block().inside;
+  open(begins ? block().offset : start.offset, begins ? block().line : start.line);
 }
 
 void Corpus::open(std::int64_t offset, std::int64_t line) {
-  const std::string& path = dataset_.files()[order_[static_cast<std::size_t>(file_)]];
-  reader_.emplace(path, dataset_.request(longest_piece), static_cast<std::uint64_t>(offset), line);
+  reader_.emplace(dataset_.files()[block().file], dataset_.request(longest_piece), static_cast<std::uint64_t>(offset),
+                  line);
 }
 
 bool Corpus::next(Piece& piece) {
   for (;;) {
-    piece.file = file_;
-    piece.offset = static_cast<std::int64_t>(reader_->lines().offset());
+    piece.block = index_;
+    piece.offset = offset();
     piece.line = reader_->lines().lines_before();
     piece.text.clear(), piece.first.clear();
-    piece.inside = piece.ends_document = false;
+    piece.inside = piece.apart = piece.ends_document = false;
     const bool documents = dataset_.spec().task == Task::clm && !reader_->is_table();
-    if (documents ? read_document(piece) : read(piece)) return true;
-    if (file_ + 1 == static_cast<std::int64_t>(order_.size())) return false;
-    ++file_;
-    open();
+    if (offset() < block().end && (documents ? read_document(piece) : read(piece))) return true;
+    if (index_ + 1 == std::ssize(order_)) return false;
+    ++index_;
+    inside_ = block().inside;
+    open(block().offset, block().line);
     piece.ends_document = true;
     return true;
   }
@@ -51,12 +55,14 @@ bool Corpus::read(Piece& piece) {
   return true;
 }
 
-// Reads all lines up to a form feed or the end of the file, unchanged except that the last line end is dropped.
+// Reads all lines up to a form feed, the end of the block or of the file, unchanged except that the line end before a
+// form feed or the end of the file is dropped.
 bool Corpus::read_document(Piece& piece) {
   Row row;
   bool any = false, line_ended = true;
   piece.inside = inside_;
-  while (piece.text.size() < longest_piece && line_ended) {
+  piece.apart = inside_ && piece.offset == block().offset;
+  while (piece.text.size() < longest_piece && line_ended && offset() < block().end) {
     if (!reader_->next(row)) {
       inside_ = false;
       piece.ends_document = any || piece.inside;

@@ -1,21 +1,22 @@
-// Reads the texts of a corpus in an epoch's order: lines (mlm), documents (clm) or rows of tables. Each text has a
-// position at which reading can restart.
+// Reads the texts of a corpus in an epoch's order of blocks: lines (mlm), documents (clm) or rows of tables. Each text
+// has a position at which reading can restart.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "lib/data/dataset.h"
+#include "lib/data/blocks.h"
 
 namespace comera::data {
 
 struct Piece {
-  std::int64_t file = 0, offset = 0,
+  std::int64_t block = 0, offset = 0,
                line = 0;         // index in the epoch's order, unpacked byte, lines before it
   std::string text, first = {};  // first: of a pair
-  bool inside = false;           // clm: continues the document of the previous piece
-  bool ends_document = false;    // may also be set without text: at the end of a file
+  bool inside = false;           // clm: continues a document
+  bool apart = false;            // clm: the document's text before this piece is in another block
+  bool ends_document = false;    // may also be set without text: at the end of a block
   Ids ids, first_ids = {};
   std::string place = {};                  // of a conversation, for messages
   std::vector<std::uint8_t> answers = {};  // of a conversation: 1 for each id of an answer
@@ -29,20 +30,25 @@ class Corpus {
   // Tokenising a text temporarily takes about a hundred times its bytes.
   static constexpr std::size_t tokenising_factor = 100;
 
-  Corpus(const FileDataset& dataset, const LoaderOptions& options, const LoaderState& start);
+  // `blocks` must outlive the corpus.
+  Corpus(const FileDataset& dataset, const std::vector<Block>& blocks, const LoaderOptions& options,
+         const LoaderState& start);
 
   // Returns false at the end of the epoch. A piece may be empty at the end of a document.
   bool next(Piece& piece);
 
  private:
-  void open(std::int64_t offset = 0, std::int64_t line = 0);
+  const Block& block() const { return blocks_[order_[static_cast<std::size_t>(index_)]]; }
+  std::int64_t offset() const { return static_cast<std::int64_t>(reader_->lines().offset()); }
+  void open(std::int64_t offset, std::int64_t line);
   bool read(Piece& piece);
   bool read_document(Piece& piece);
 
   const FileDataset& dataset_;
+  const std::vector<Block>& blocks_;
   std::vector<std::size_t> order_;
-  std::int64_t file_;
-  bool inside_;  // clm: the previous piece ended inside a document
+  std::int64_t index_;  // of the block in this order
+  bool inside_;         // clm: the next piece begins inside a document
   std::optional<TextReader> reader_;
 };
 

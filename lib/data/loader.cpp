@@ -25,8 +25,8 @@ class WindowLoader final : public Loader {
       goes_on_ = pieces_inside_words(dataset_->tokenizer());
       rule_.goes_on = &goes_on_;
     }
-    prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_), state,
-                      !options.shuffle, options.stops);
+    prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_, state.parts != 0),
+                      state, !options.shuffle, options.stops);
     skip_ = state.step - steps_before({step_sequences(), dataset_->spec().max_length}, state.window);
     if (!rows && !options.shuffle) read_sizes();
     if (skip_ < 0)

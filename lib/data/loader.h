@@ -8,15 +8,17 @@
 //   rows, drawn by counter from (seed, epoch). The permuted rows are cut into windows of whole steps. Each window is
 //   tokenised, sorted by length and cut into steps, and the steps of the window are shuffled. Nothing is dropped: the
 //   last step of an epoch may be smaller. Without labels, each line of a text file that is not blank is a row.
-// mlm: files are streamed (order of files drawn by counter per epoch), lines are packed into sequences of max_length
-//   tokens, and windows of sequences are shuffled and bucketed in the same way. Memory is bounded by the window, for
-//   any size of the corpus. A document ends at a row of a table, at a line that contains only a form feed, and at the
-//   end of a file. [SEP] separates documents.
+// mlm: files are streamed in blocks of at least 32 KiB (lib/data/blocks.h), whose order is drawn by counter per epoch.
+//   Lines are packed into sequences of max_length tokens, and windows of sequences are shuffled and bucketed in the
+//   same way. Memory is bounded by the window, for any size of the corpus. A packed file is one block. A document ends
+//   at a row of a table, at a line that contains only a form feed, and at the end of a file or block. [SEP] separates
+//   documents.
 // clm: as mlm, but a document is tokenised as a whole, line ends included, between the tokenizer's begin and end
 //   pieces. A document of more than 256 KiB is tokenised in parts, cut at line ends, or at a blank if a line is longer.
 //   Documents are packed one after another and continue in the next sequence. Each attends only to itself and its
 //   positions start at 0, so the result is the same as for the document alone. Every token except the first is
-//   predicted exactly once.
+//   predicted exactly once. A document that a block cuts goes on elsewhere without the text before the cut and without
+//   the begin piece.
 //   With two columns (mlm), each row is a pair: [CLS] first [SEP] second [SEP], the first text cut to `first_length`
 //   tokens. A second text that does not fit goes on in the next sequences, each with the first text again.
 // multilabel, tag, pairs: rows as for classify. multilabel: labels of a text are separated by '|'. tag: words of a text
@@ -150,9 +152,12 @@ struct LoaderState {
   std::int64_t step = 0;     // in this epoch
   std::int64_t window = 0;   // in this epoch
   std::int64_t samples = 0;  // global number of the window's first sample
-  // mlm, clm: the position at which the window's text begins: file (in this epoch's order), byte and line in the
-  // unpacked file, and tokens of that line already used (clm: of that document, or of a part of one if `inside`).
+  // mlm, clm: the position at which the window's text begins: file or block of one (in this epoch's order), byte and
+  // line in the unpacked file, and tokens of that line already used (clm: of that document, or of a part of one if
+  // `inside`). Offset 0: where the block begins.
   std::int64_t file = 0, offset = 0, line = 0, token = 0, inside = 0;
+  // 1: the blocks are parts of files; 0: whole files, as in states that know no parts
+  std::int64_t parts = 1;
 
   std::string to_json() const;
   static LoaderState from_json(std::string_view json);

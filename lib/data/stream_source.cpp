@@ -1,4 +1,4 @@
-// Window source for corpora of any size. It reads lines or documents in the epoch's order of files, tokenises them and
+// Window source for corpora of any size. It reads lines or documents in the epoch's order of blocks, tokenises them and
 // packs them into sequences of max_length tokens.
 #include <algorithm>
 #include <atomic>
@@ -17,7 +17,9 @@ namespace {
 
 class StreamSource final : public WindowSource {
  public:
-  using WindowSource::WindowSource;
+  StreamSource(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options, bool parts)
+      : WindowSource(std::move(dataset), options),
+        blocks_(options.shuffle && parts ? cut_into_blocks(*dataset_) : whole_files(*dataset_)) {}
 
   Window build(const LoaderState& start) override {
     seek(start);
@@ -39,7 +41,7 @@ class StreamSource final : public WindowSource {
   // Continues at the end of the last window. For any other position the files are opened again.
   void seek(const LoaderState& start) {
     if (corpus_ && start.epoch == position_.epoch && start.samples == position_.samples) return;
-    corpus_.emplace(*dataset_, options_, start);
+    corpus_.emplace(*dataset_, blocks_, options_, start);
     pieces_.clear();
     ended_ = false;
     token_ = start.token;
@@ -156,12 +158,15 @@ class StreamSource final : public WindowSource {
   void pack_documents(Window& window, Sequence& sequence) {
     window.documents.push_back(window.ids.size());
     for (std::int64_t room = dataset_->spec().max_length; room > 0 && more();) {
-      const bool begins = token_ == 0 && !pieces_.front().inside;
+      const bool begins = token_ == 0 && !goes_on(pieces_.front());
       if (begins && window.ids.size() > window.documents.back()) window.documents.push_back(window.ids.size());
       room -= take_tokens(window, room);
     }
-    if (more() && (token_ > 0 || pieces_.front().inside)) sequence.next = next_to_predict();
+    if (more() && (token_ > 0 || goes_on(pieces_.front()))) sequence.next = next_to_predict();
   }
+
+  // The piece follows the one before it in the same document.
+  static bool goes_on(const Piece& piece) { return piece.inside && !piece.apart; }
 
   // The next token; -1 if it is not predicted.
   std::int32_t next_to_predict() const {
@@ -226,7 +231,7 @@ class StreamSource final : public WindowSource {
       ++next.epoch;
     } else {
       const Piece& piece = pieces_.front();
-      next.file = piece.file;
+      next.file = piece.block;
       next.offset = piece.offset;
       next.line = piece.line;
       next.token = token_;
@@ -236,6 +241,7 @@ class StreamSource final : public WindowSource {
     if (last) corpus_.reset();
   }
 
+  std::vector<Block> blocks_;
   std::optional<Corpus> corpus_;
   std::deque<Piece> pieces_;     // read and tokenised, but not packed yet
   std::int64_t token_ = 0;       // used tokens of the front piece
@@ -247,8 +253,9 @@ class StreamSource final : public WindowSource {
 
 }  // namespace
 
-std::unique_ptr<WindowSource> stream_source(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options) {
-  return std::make_unique<StreamSource>(std::move(dataset), options);
+std::unique_ptr<WindowSource> stream_source(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options,
+                                            bool parts) {
+  return std::make_unique<StreamSource>(std::move(dataset), options, parts);
 }
 
 }  // namespace comera::data

@@ -71,7 +71,9 @@ class WindowSource {
 };
 
 std::unique_ptr<WindowSource> rows_source(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options);
-std::unique_ptr<WindowSource> stream_source(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options);
+// `parts`: LoaderState::parts. Reads the files once if it is set and the options shuffle.
+std::unique_ptr<WindowSource> stream_source(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options,
+                                            bool parts);
 
 // Runs body(begin, end) over [0, count), one contiguous part per thread. Rethrows the error of the first part that
 // failed.
