@@ -54,7 +54,8 @@ train::PlannedStep plan_by_order(const OptionValues& values) {
   const std::vector<MemoryChoice> order = memory_choices(parse({"--batch", "4"}), FreeOptions::all, {});
   const auto at = std::find(order.begin(), order.end(), train::current_choice(values));
   REQUIRE(at != order.end());
-  if (at->optimizer == "adamw8bit" && at->activations == "block,int4") fail_input("[train] no weights for 8 bits");
+  if (at->optimizer == "adamw8bit" && at->activations == "block,int4-stochastic")
+    fail_input("[train] no weights for 8 bits");
   train::PlannedStep step;
   step.bytes = 1000 - 10 * static_cast<std::size_t>(at - order.begin());
   step.memory.rows = {{"head.logits", plan::Category::scratch, 400, 1}};
@@ -89,18 +90,18 @@ TEST_CASE(
                                  " block,int8 adamw8bit 4x1",
                                  " block,int8 adamw8bit 2x2",
                                  " block,int8 adamw8bit 1x4",
-                                 " block,int4 adamw8bit 4x1",
-                                 " block,int4 adamw8bit 2x2",
-                                 " block,int4 adamw8bit 1x4",
-                                 " block,int4 adamw 4x1",
-                                 " block,int4 adamw 2x2",
-                                 " block,int4 adamw 1x4",
-                                 " block,compact,int4 adamw8bit 4x1",
-                                 " block,compact,int4 adamw8bit 2x2",
-                                 " block,compact,int4 adamw8bit 1x4",
-                                 " block,compact,int4 adamw 4x1",
-                                 " block,compact,int4 adamw 2x2",
-                                 " block,compact,int4 adamw 1x4"});
+                                 " block,int4-stochastic adamw8bit 4x1",
+                                 " block,int4-stochastic adamw8bit 2x2",
+                                 " block,int4-stochastic adamw8bit 1x4",
+                                 " block,int4-stochastic adamw 4x1",
+                                 " block,int4-stochastic adamw 2x2",
+                                 " block,int4-stochastic adamw 1x4",
+                                 " block,compact,int4-stochastic adamw8bit 4x1",
+                                 " block,compact,int4-stochastic adamw8bit 2x2",
+                                 " block,compact,int4-stochastic adamw8bit 1x4",
+                                 " block,compact,int4-stochastic adamw 4x1",
+                                 " block,compact,int4-stochastic adamw 2x2",
+                                 " block,compact,int4-stochastic adamw 1x4"});
 }
 
 TEST_CASE("given options stay, and every choice learns the same batch") {
@@ -144,7 +145,7 @@ TEST_CASE("the first choice below the figure is chosen, and below the minimum no
   CHECK(last.rows[last.chosen].choice.optimizer == "adamw");  // 8-bit moments beside int4 are refused
   CHECK_THROWS_WITH(
       train::fit(values, 670, {}, plan_by_order),
-      Catch::Contains("at least 670 B are needed, by --activations block,compact,int4 --optimizer "
+      Catch::Contains("at least 670 B are needed, by --activations block,compact,int4-stochastic --optimizer "
                       "adamw --batch 1 --accumulate 4 (scratch 400 B; the largest part is head.logits (400 B)") &&
           Catch::Contains("--fit 1MiB or more"));
 }

@@ -17,7 +17,8 @@ struct Means {
 
 // A cheaper method is a further line at its place. For models without weights for 8-bit moments the last two have
 // AdamW in 32 bits. act2bit, share and velora are in no line: they save what `cheap` saves exactly. offload is for GPUs
-// whose sequences are long enough. Adagrad and SGD need rates of their own.
+// whose sequences are long enough. Adagrad and SGD need rates of their own. The errors of int4 rounded to the nearest
+// add up over thousands of steps (docs/results/memory.md).
 constexpr Means order[] = {{.activations = "keep", .optimizer = "adamw", .splits = false},
                            {.activations = "cheap", .optimizer = "adamw", .splits = false},
                            {.activations = "cheap", .optimizer = "adamw", .splits = true},
@@ -27,10 +28,10 @@ constexpr Means order[] = {{.activations = "keep", .optimizer = "adamw", .splits
                            {.activations = "block,bf16", .optimizer = "adamw", .splits = true},
                            {.activations = "block,int8", .optimizer = "adamw", .splits = true},
                            {.activations = "block,int8", .optimizer = "adamw8bit", .splits = true},
-                           {.activations = "block,int4", .optimizer = "adamw8bit", .splits = true},
-                           {.activations = "block,int4", .optimizer = "adamw", .splits = true},
-                           {.activations = "block,compact,int4", .optimizer = "adamw8bit", .splits = true},
-                           {.activations = "block,compact,int4", .optimizer = "adamw", .splits = true}};
+                           {.activations = "block,int4-stochastic", .optimizer = "adamw8bit", .splits = true},
+                           {.activations = "block,int4-stochastic", .optimizer = "adamw", .splits = true},
+                           {.activations = "block,compact,int4-stochastic", .optimizer = "adamw8bit", .splits = true},
+                           {.activations = "block,compact,int4-stochastic", .optimizer = "adamw", .splits = true}};
 
 constexpr std::int64_t least_rank = 4;
 

@@ -34,8 +34,8 @@ struct RankCeiling {
 enum class FreeOptions : std::uint8_t { open, all };
 
 // All choices, best first. Exact means come first: all values kept, cheap ones computed again, smaller micro-batches.
-// Then bf16 and int8 copies, blocks computed again, 8-bit moments, int4 copies, projections. A form is given up last,
-// rank by rank.
+// Then bf16 and int8 copies, blocks computed again, 8-bit moments, int4 copies without bias, projections. A form is
+// given up last, rank by rank.
 std::vector<MemoryChoice> memory_choices(const OptionValues& values, FreeOptions free, const RankCeiling& ceiling);
 // One choice per row of that order, with the form and the batch of the options.
 std::vector<MemoryChoice> memory_policies(const OptionValues& values);

@@ -68,7 +68,7 @@ while read -r figure activations optimizer batch accumulate; do
 done < <(thinned)
 read -r least _ < <(tail -n 1 figures)
 run "$COMERA" pretrain "${small[@]}" --form dense --batch 8 --dry-run --fit $((least - 1))
-expect_refused "\[pretrain\] --fit .* at least .* are needed, by --activations block,compact,int4 --optimizer adamw8bit --batch \
+expect_refused "\[pretrain\] --fit .* at least .* are needed, by --activations block,compact,int4-stochastic --optimizer adamw8bit --batch \
 1 --accumulate 8 \(weights .*the largest part is"
 run "$COMERA" pretrain "${small[@]}" --form auto --batch 8 --dry-run --fit $((least / 2)) --json
 expect_exit 0
