@@ -54,14 +54,16 @@ void require_fit(const tt::Sizes& modes, const WeightSite& site) {
 Choice choose(const WeightSite& site, const FormRules& rules, std::vector<bool>& layer_used,
               std::vector<bool>& modes_used) {
   const bool small = site.table ? site.rows < rules.least_rows : site.rows * site.columns < rules.least_entries;
-  Choice choice{small ? Form::dense : rules.form, site.table ? rules.embedding_rank : rules.rank, {}};
+  const Form general = site.table ? rules.table_form.value_or(rules.form) : rules.form;
+  Choice choice{small ? Form::dense : general, site.table ? rules.embedding_rank : rules.rank, {}};
   for (std::size_t i = 0; i < rules.modes.size(); ++i)
-    if (fits(rules.modes[i], site) && (rules.modes[i].size() > 2 || rules.form == Form::lowrank))
+    if (fits(rules.modes[i], site) && (rules.modes[i].size() > 2 || general == Form::lowrank))
       choice.modes = rules.modes[i], modes_used[i] = true;
   for (std::size_t i = 0; i < rules.layers.size(); ++i) {
     const LayerRule& rule = rules.layers[i];
     if (!glob_match(rule.pattern, site.name)) continue;
     layer_used[i] = true;
+    if (rule.of_preset && site.table && rules.table_form_asked) continue;
     if (rule.form) choice.form = *rule.form;
     if (rule.rank) choice.rank = *rule.rank;
     if (!rule.modes.empty()) choice.modes = rule.modes;
@@ -139,7 +141,7 @@ void apply_forms(Spec& spec, const std::vector<WeightSite>& sites, const FormRul
     fail_input("[model] --between {}: no linear weight is in low-rank form; use --form lowrank",
                layers::name_of(rules.between));
   for (std::size_t i = 0; i < layer_used.size(); ++i)
-    if (!layer_used[i] && !rules.layers[i].optional)
+    if (!layer_used[i] && !rules.layers[i].of_preset)
       fail_input("[model] --layer: no weight is named like '{}'; list the names with --dry-run",
                  rules.layers[i].pattern);
   for (std::size_t i = 0; i < modes_used.size(); ++i)

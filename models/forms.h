@@ -16,11 +16,13 @@ struct LayerRule {
   std::optional<Form> form;
   std::optional<std::int64_t> rank;
   std::vector<std::int64_t> modes;  // empty: the general modes
-  bool optional = false;            // may match no weight
+  bool of_preset = false;           // may match no weight
 };
 
 struct FormRules {
   Form form = Form::tt;
+  std::optional<Form> table_form;  // of tables of words; none: `form`
+  bool table_form_asked = false;   // holds against the rules of a preset too
   std::int64_t rank = 30, embedding_rank = 32;
   int order = 3, embedding_order = 4;                       // modes per side
   kernels::Activation between = kernels::Activation::none;  // of low-rank linear weights

@@ -56,7 +56,7 @@ constexpr OwnOptions own_options[] = {
     {encoders | decoders | images,
      "transformers",
      {"layers", "heads", "intermediate", "dropout", "attention-dropout", "norm-epsilon"}},
-    {encoders | decoders | clicks, "models with tables", {"embedding-rank", "embedding-order", "tt-rows"}}};
+    {encoders | decoders | clicks, "models with tables", {"embedding-form", "embedding-rank", "embedding-order", "tt-rows"}}};
 
 // Of the command line alone, as refuse_without_effect().
 void refuse_options_of_others(const OptionValues& values, const ModelSpec& spec) {
@@ -150,20 +150,37 @@ std::vector<LayerRule> exceptions_of(const OptionValues& values, const Preset& p
   std::vector<LayerRule> rules;
   for (const std::string& text : preset.layers) {
     LayerRule& rule = rules.emplace_back(parse_layer_rule(text));
-    rule.optional = true;
+    rule.of_preset = true;
     if (values.has("rank")) rule.rank.reset();
   }
   for (const std::string& text : values.list("layer")) rules.push_back(parse_layer_rule(text));
   return rules;
 }
 
+Form form_named(const std::string& name) {
+  return name == "dense" ? Form::dense : name == "lowrank" ? Form::lowrank : Form::tt;
+}
+
+// False: `preset` or `same`.
+bool is_form(const std::string& word) { return word == "dense" || word == "tt" || word == "lowrank"; }
+
+// None: the form of the other weights.
+std::optional<Form> table_form(const OptionValues& values, const Preset& preset) {
+  const std::string& word = values.text("embedding-form");
+  if (is_form(word)) return form_named(word);
+  const bool pairs = word == "preset" && preset.pair_tables && values.text("form") != "dense";
+  return pairs ? std::optional(Form::lowrank) : std::nullopt;
+}
+
 FormRules rules_from(const OptionValues& values, const Preset& preset) {
   FormRules rules;
   const std::string& form = values.text("form");
   if (form == "auto") fail_input("[model] --form auto is chosen by --fit SIZE; add it, or use dense, tt or lowrank");
-  rules.form = form == "dense" ? Form::dense : form == "lowrank" ? Form::lowrank : Form::tt;
+  rules.form = form_named(form);
   rules.rank = values.has("rank") ? values.integer("rank") : preset.rank;
-  rules.embedding_rank = values.has("embedding-rank") ? values.integer("embedding-rank") : preset.embedding_rank;
+  rules.table_form = table_form(values, preset);
+  rules.table_form_asked = is_form(values.text("embedding-form"));
+  rules.embedding_rank = embedding_rank(values, preset);
   if (values.text("between") != "none") rules.between = layers::activation_named(values.text("between"));
   rules.least_rows = preset.least_rows, rules.least_entries = preset.least_entries;
   if (values.has("tt-rows")) rules.least_rows = values.integer("tt-rows");
@@ -186,6 +203,12 @@ std::vector<Option> form_options() {
                             .help = "inner ranks of linear weights",
                             .minimum = 1,
                             .default_words = preset_words},
+                           {.name = "embedding-form",
+                            .type = OptionType::choice,
+                            .default_text = "preset",
+                            .help = "form of tables of words and of decoders of words; same: that of --form; preset: "
+                                    "the same, but low rank in llama-6m and dense in models of code",
+                            .choices = {"preset", "same", "dense", "tt", "lowrank"}},
                            {.name = "embedding-rank",
                             .type = OptionType::integer,
                             .help = "inner ranks of the word table",
@@ -283,6 +306,13 @@ std::vector<Option> size_options() {
 }
 
 }  // namespace
+
+std::int64_t embedding_rank(const OptionValues& values, const Preset& preset) {
+  if (values.has("embedding-rank")) return values.integer("embedding-rank");
+  if (!preset.pair_tables || table_form(values, preset) != Form::lowrank) return preset.embedding_rank;
+  const std::int64_t width = values.has("hidden") ? values.integer("hidden") : common(preset.spec).hidden;
+  return std::max<std::int64_t>(1, width / 4);
+}
 
 std::vector<Option> model_options() {
   std::vector<Option> rows{{.name = "model",

@@ -5,11 +5,11 @@
 
 #include "lib/core/options/options.h"
 #include "lib/data/clicks/feature_map.h"
-#include "models/architecture.h"
+#include "models/presets.h"
 
 namespace comera::models {
 
-// --model, --form, --rank, --embedding-rank, --order, --modes, --layer, sizes and dropout.
+// --model, --form, --rank, --embedding-form, --embedding-rank, --order, --modes, --layer, sizes and dropout.
 std::vector<Option> model_options();
 
 // Facts from tokenizer and data. Without them (--dry-run) the preset's vocabulary and labels are used.
@@ -21,6 +21,8 @@ struct DataFacts {
   std::shared_ptr<const data::FeatureMap> features;  // ctr
 };
 
+// The rank of tables in TTM or low-rank form.
+std::int64_t embedding_rank(const OptionValues& values, const Preset& preset);
 // The preset of --model with the sizes that the options give it; not checked.
 ModelSpec sized_spec(const OptionValues& values);
 // InputError if options contradict each other or the model's sizes.

@@ -15,6 +15,7 @@ struct Preset {
   std::int64_t rank = 0, embedding_rank = 0;
   std::int64_t least_rows = 0, least_entries = 0;  // FormRules
   std::vector<std::string> layers = {};  // exceptions, as --layer has them, without their ranks if --rank is given
+  bool pair_tables = false;  // in a model that is not dense, tables are pairs with a quarter of its width as rank
 };
 
 const std::vector<Preset>& presets();

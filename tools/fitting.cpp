@@ -8,7 +8,7 @@
 #include "lib/core/terminal/log.h"
 #include "lib/data/collate.h"
 #include "lib/data/corpus.h"
-#include "models/presets.h"
+#include "models/model_options.h"
 #include "tools/step_times.h"
 #include "tools/teaching.h"
 
@@ -24,10 +24,7 @@ std::size_t reader_bytes(const RunSetup& setup, int threads) {
 train::RankCeiling ceiling_of(const OptionValues& values) {
   if (!values.table().find("form")) return {};
   const models::Preset& preset = models::find_preset(values.text("model"));
-  const auto rank = [&](const char* name, std::int64_t other) {
-    return values.has(name) ? values.integer(name) : other;
-  };
-  return {rank("rank", preset.rank), rank("embedding-rank", preset.embedding_rank)};
+  return {values.has("rank") ? values.integer("rank") : preset.rank, models::embedding_rank(values, preset)};
 }
 
 // A teacher's plans only grow, so each plan of a step has a teacher of its own. The destructor puts the run's back.

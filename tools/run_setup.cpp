@@ -58,9 +58,10 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
   setup.open.machine.paths = setup.paths.get();
 }
 
-// The values of options that older recipes lack: the program had one rate for all cores, and no decay of a norm.
+// The values of options that older recipes lack: the program had one rate for all cores, no decay of a norm, and no form
+// of tables.
 void set_absent(OptionValues& values) {
-  for (const auto& [name, value] : {std::pair{"core-rates", "uniform"}, {"weight-norm-decay", "0"}})
+  for (const auto& [name, value] : {std::pair{"core-rates", "uniform"}, {"weight-norm-decay", "0"}, {"embedding-form", "same"}})
     if (values.table().find(name) && !values.given(name)) values.set(name, value, OptionSource::file);
 }
 

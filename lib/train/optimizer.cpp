@@ -111,6 +111,12 @@ void Optimizer::fill_decaying(const layers::StepState* state) {
   }
 }
 
+// A factor on the rate of the parameter's role.
+double Optimizer::share_of_rate(const Parameter& parameter) const {
+  if (!is_core(parameter)) return 1;
+  return (options_.structured_rates ? parameter.structured_rate : 1) * (parameter.of_table ? options_.table_share : 1);
+}
+
 void Optimizer::fill_tensors(layers::StepState* state) {
   auto core = cores_.begin();
   decays_.clear(), gradients_.clear(), weighed_.clear();
@@ -123,7 +129,7 @@ void Optimizer::fill_tensors(layers::StepState* state) {
                         parameter.subspace ? nullptr : parameter.value.data,
                         sink_.gradient(parameter).data,
                         scalars->group(parameter, decays(parameter)),
-                        options_.structured_rates && is_core(parameter) ? parameter.structured_rate : 1};
+                        share_of_rate(parameter)};
     gradients_.push_back({target.count, target.gradient});
     Group& group = groups_[group_of_[static_cast<std::size_t>(parameter.index)]];
     (parameter.subspace ? group.in_subspaces : group.targets).push_back(target);

@@ -280,6 +280,7 @@ std::vector<Option> training_options() {
            {"learning-rate", "rate", "step-size"}),
       number(g, "lr-cores", "1e-4", 0, none, "learning rate of the cores"),
       number(g, "lr-ranks", "1e-3", 0, none, "learning rate of the rank diagonals"),
+      number(g, "lr-table-cores", "", 0, none, "learning rate of the cores of tables of embeddings"),
       number(g, "lr-tables", "", 0, none, "learning rate of dense tables of embeddings and of decoders tied to them"),
       also(choice(g, "schedule", "linear", {"constant", "linear", "cosine"},
                   "shape of the learning rate after the warm-up"),
@@ -303,6 +304,7 @@ std::vector<Option> training_options() {
   for (Option& option : rows) {
     if (option.name == "eval-every") option.default_words = "at the end only";
     if (option.name == "lr-tables") option.default_words = "that of --lr";
+    if (option.name == "lr-table-cores") option.default_words = "that of --lr-cores";
     if (option.name == "clip") option.default_words = "1; 0 with --optimizer lomo or adalomo";
   }
   for (Option& option : memory_options(g)) rows.push_back(std::move(option));
@@ -427,6 +429,8 @@ TrainOptions train_options(const OptionValues& values) {
   options.rate_tables = values.has("lr-tables") ? values.real("lr-tables") : options.rate;
   options.schedule = schedule_of(values);
   options.optimizer = optimizer_options(values);
+  if (values.has("lr-table-cores") && options.rate_cores > 0)
+    options.optimizer.table_share = values.real("lr-table-cores") / options.rate_cores;
   read_memory_options(values, options.engine, options.optimizer);
   check_core_rates(values, options.optimizer.methods.rules);
   warn_of_rates(values, options);

@@ -85,8 +85,9 @@ OptionTable pretrain_table() {
   table.add(train::data_options()).add(model_options()).add(training_options()).add(train::rank_options());
   add_run_options(table);
   table
-      .only_with({"form=tt|lowrank|auto", "layer"}, {"rank", "embedding-rank", "modes", "lr-ranks", "core-rates", "tau",
-                                                     "gamma", "beta", "rank-penalty", "prune-every"})
+      .only_with({"form=tt|lowrank|auto", "embedding-form=tt|lowrank", "layer"},
+                 {"rank", "embedding-rank", "modes", "lr-ranks", "lr-table-cores", "core-rates", "tau", "gamma", "beta",
+                  "rank-penalty", "prune-every"})
       .only_with({"form=tt|lowrank|auto"}, {"tt-rows", "tt-entries"})
       .only_with({"form=tt|auto", "layer"}, {"order", "embedding-order"});
   table.synonyms({"train", "training", "learn", "fit"});

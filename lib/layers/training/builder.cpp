@@ -25,6 +25,7 @@ Parameter core(const ChainParameters& chain, std::size_t k, double deviation) {
   tt::Layout whole = chain.layout;
   whole.ranks = chain.initial_ranks;
   parameter.structured_rate = structured_rate(whole, k, deviation);
+  parameter.of_table = chain.layout.kind == tt::Kind::ttm;
   parameter.decay = true;
   parameter.from_factors = true;
   return parameter;

@@ -61,6 +61,7 @@ struct Parameter {
   bool decoder = false;        // a table that products alone read: a decoder of words that is tied to no other table
   bool fixed = false;          // it is never trained, and no layer computes its gradient
   double structured_rate = 1;  // of a core: its share of --lr-cores with structured rates (structured_rate.h)
+  bool of_table = false;       // a core of a table of embeddings
   bool from_factors = false;   // its gradient appears once per step, from the gradients of the merged factors
   // Its gradient and update are in this subspace; null: they have the parameter's shape. Set before a sink is made.
   std::shared_ptr<const Subspace> subspace;

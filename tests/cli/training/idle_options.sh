@@ -6,10 +6,10 @@
 . "$tests/cli/tiny_task.sh" || exit 1
 data=(--data train.tsv "${columns[@]}")
 
-for option in '--rank 4' '--embedding-rank 4' '--modes 4x8|8x4' '--lr-ranks 1e-3' '--core-rates uniform' \
+for option in '--rank 4' '--embedding-rank 4' '--lr-table-cores 1e-3' '--modes 4x8|8x4' '--lr-ranks 1e-3' '--core-rates uniform' \
   '--tau 0.1' '--gamma 0.1' '--beta 1e-5' '--rank-penalty mean' '--prune-every 10'; do
   # shellcheck disable=SC2086
-  refuses "${option%% *} has no effect without --form tt[|]lowrank[|]auto or --layer; add it" "${data[@]}" --form dense \
+  refuses "${option%% *} has no effect without --form tt[|]lowrank[|]auto or --embedding-form tt[|]lowrank or --layer; add it" "${data[@]}" --form dense \
     $option
 done
 for option in '--tt-rows 4' '--tt-entries 4'; do

@@ -8,7 +8,7 @@ for i in $(seq 60); do
 done >train.txt
 head -n 20 train.txt >dev.txt
 model=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 32)
-ranks=(--rank 6 --embedding-rank 4 --order 2 --embedding-order 2 --lr-ranks 2e-2)
+ranks=(--rank 6 --embedding-form tt --embedding-rank 4 --order 2 --embedding-order 2 --lr-ranks 2e-2)
 data=(--data train.txt --dev dev.txt --tokenizer vocab.txt --seq 16 --batch 8)
 rates=(--steps 160 --warmup 5 --lr 1e-2 --lr-cores 3e-3 --schedule constant --seed 7 --eval-every 80
   --save-every 80 --threads 2)
@@ -19,6 +19,36 @@ expect_json "d['totals']['parameters'] == 58073600"
 run "$COMERA" pretrain --model llama-130m --task clm --batch 1 --seq 128 --dry-run --json
 expect_exit 0
 expect_json "d['totals']['parameters_dense'] == 134105856 and d['totals']['ratio'] > 5"
+
+# The form of the tied table: a pair by the preset, with a quarter of the width as rank.
+table_of() { # OPTION...: parameters of the table of words
+  run "$COMERA" pretrain "${model[@]}" "$@" --seq 16 --dry-run --tokenizer vocab.txt --data train.txt --json
+  expect_exit 0
+  python3 -c "
+import json
+layers = json.load(open('.out'))['layers']
+print([(row['form'], row['parameters']) for row in layers if row['name'] == 'model.embed_tokens.weight'])" >>tables
+}
+: >tables
+small=(--rank 4 --order 2)
+table_of "${small[@]}"
+table_of "${small[@]}" --embedding-rank 3
+table_of "${small[@]}" --embedding-form dense
+table_of --form dense
+table_of --form dense --embedding-form lowrank --embedding-rank 2
+table_of --form lowrank --rank 4
+table_of "${small[@]}" --embedding-form same --embedding-rank 2 --embedding-order 2
+table_of "${small[@]}" --embedding-form tt --embedding-rank 2 --embedding-order 2
+diff tables - <<'TABLES' || fail 'the forms of the table'
+[('lowrank', 344)]
+[('lowrank', 129)]
+[('dense', 352)]
+[('dense', 352)]
+[('lowrank', 86)]
+[('lowrank', 344)]
+[('ttm', 88)]
+[('ttm', 88)]
+TABLES
 
 run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" "${ranks[@]}" --target-fraction 0.7 --prune-every 10 -o run \
   --json
