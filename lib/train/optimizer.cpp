@@ -111,12 +111,6 @@ void Optimizer::fill_decaying(const layers::StepState* state) {
   }
 }
 
-// A factor on the rate of the parameter's role.
-double Optimizer::share_of_rate(const Parameter& parameter) const {
-  if (!is_core(parameter)) return 1;
-  return (options_.structured_rates ? parameter.structured_rate : 1) * (parameter.of_table ? options_.table_share : 1);
-}
-
 void Optimizer::fill_tensors(layers::StepState* state) {
   auto core = cores_.begin();
   decays_.clear(), gradients_.clear(), weighed_.clear();
@@ -129,7 +123,7 @@ void Optimizer::fill_tensors(layers::StepState* state) {
                         parameter.subspace ? nullptr : parameter.value.data,
                         sink_.gradient(parameter).data,
                         scalars->group(parameter, decays(parameter)),
-                        share_of_rate(parameter)};
+                        options_.structured_rates && is_core(parameter) ? parameter.structured_rate : 1};
     gradients_.push_back({target.count, target.gradient});
     Group& group = groups_[group_of_[static_cast<std::size_t>(parameter.index)]];
     (parameter.subspace ? group.in_subspaces : group.targets).push_back(target);
@@ -231,8 +225,11 @@ class Rule final : public engine::UpdateRule {
         one.correction2 = 1 - std::pow(one.beta2, t);
       }
     };
+    const auto steps_of = [&](int role) { return static_cast<double>(step.step - step.begun[role] + 1); };
     for (int role = 0; role < layers::roles; ++role)
-      write(scalars.of[role], step.rates[role], static_cast<double>(step.step - step.begun[role] + 1));
+      write(scalars.of[role], step.rates[role], steps_of(role));
+    constexpr int core = static_cast<int>(layers::Role::core);
+    write(scalars.table_cores, options_.table_share * step.rates[core], steps_of(core));
     kernels::AdamwScalars unit[2];
     write(unit, 1, all);
     scalars.unit = unit[0];

@@ -63,7 +63,6 @@ class Optimizer final : public engine::WeightUpdate {
   void run_objective(layers::Walk& walk, layers::StepState* state);
   void run_in_subspaces(layers::Walk& walk, layers::StepState* state);
   States states_of(std::size_t method) const;
-  double share_of_rate(const Parameter& parameter) const;
   // True if the method itself decays the parameter's entries.
   bool decays(const Parameter& parameter) const {
     return parameter.decay && !in_decaying_[static_cast<std::size_t>(parameter.index)];

@@ -17,9 +17,7 @@ using layers::Parameter;
 namespace {
 
 // The largest change of each parameter in the first step.
-std::map<std::string, double> first_changes(bool structured) {
-  train::OptimizerOptions options;
-  options.structured_rates = structured;
+std::map<std::string, double> first_changes(const train::OptimizerOptions& options) {
   const plan::Machine machine{&kernels::reference_backend(), DType::f64, nullptr};
   engine::Engine engine(machine, toy::factory(DType::f64, {.dense = false, .dropout = 0}),
                         {.update = train::optimizer(options)});
@@ -65,7 +63,7 @@ tt::Matrix weight_of(engine::Engine& engine, const layers::ChainParameters& chai
 }  // namespace
 
 TEST_CASE("structured rates scale the update of cores, and of nothing else") {
-  const auto uniform = first_changes(false), structured = first_changes(true);
+  const auto uniform = first_changes({}), structured = first_changes({.structured_rates = true});
   const auto model = toy::factory(DType::f64, {.dense = false, .dropout = 0})({});
   int cores = 0;
   for (const Parameter& parameter : model->parameters().all()) {
@@ -78,6 +76,18 @@ TEST_CASE("structured rates scale the update of cores, and of nothing else") {
     cores += core && std::abs(factor - 1) > 0.05;
   }
   CHECK(cores >= 4);
+}
+
+TEST_CASE("cores of tables have a share of the rate of their own") {
+  const auto plain = first_changes({}), share = first_changes({.table_share = 4});
+  const auto model = toy::factory(DType::f64, {.dense = false, .dropout = 0})({});
+  int of_tables = 0;
+  for (const Parameter& parameter : model->parameters().all()) {
+    INFO(parameter.name);
+    CHECK(share.at(parameter.name) == Approx((parameter.of_table ? 4 : 1) * plain.at(parameter.name)).epsilon(1e-6));
+    of_tables += parameter.of_table;
+  }
+  CHECK(of_tables >= 2);
 }
 
 TEST_CASE("rates of stored cores grow and shrink with the cores while the weight stays") {

@@ -13,7 +13,7 @@ constexpr int roles = 4;  // Role::core, diagonal, other, table
 struct StepState {
   kernels::StepScalars scalars;
   kernels::RankState rank;
-  alignas(double) std::byte update[832] = {};  // scalars of the weight update; its rule declares and writes them
+  alignas(double) std::byte update[960] = {};  // scalars of the weight update; its rule declares and writes them
   double loss[2] = {0, 0};        // mean loss of the step, summed over micro-batches (complex: real, imaginary)
   double correct = 0;             // correct predictions, over micro-batches
   double square_sum = 0;          // of the gradients at the end of the step, before clipping

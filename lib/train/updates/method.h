@@ -27,6 +27,7 @@ struct Target {
 // Layout of StepState::update.
 struct UpdateScalars {
   kernels::AdamwScalars of[layers::roles][2];  // by role; the second of a pair is for parameters with weight decay
+  kernels::AdamwScalars table_cores[2];        // Parameter::of_table
   kernels::AdamwScalars beside[2];             // Parameter::beside_subspaces
   kernels::AdamwScalars unit;                  // learning rate 1, without decay
   kernels::AdamwScalars galore;                // times GaloreSettings::scale, without decay
@@ -36,6 +37,7 @@ struct UpdateScalars {
   const kernels::AdamwScalars* group(const Parameter& parameter, bool decays) const {
     return &(parameter.at_once            ? at_once
              : parameter.beside_subspaces ? beside
+             : parameter.of_table         ? table_cores
                                           : of[static_cast<int>(parameter.role)])[decays];
   }
 };
