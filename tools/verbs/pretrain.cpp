@@ -20,6 +20,7 @@ namespace {
 constexpr const char* dense_rate = "5e-4";
 constexpr const char* chain_rate = "0.002";
 constexpr const char* uniform_rate = "0.001";  // of a model in TT form with --core-rates uniform
+constexpr double share_of_decoders = 5;        // of --lr-cores, for the cores of tables
 
 Option weight_norm_decay() {
   return {.name = "weight-norm-decay",
@@ -43,6 +44,7 @@ std::vector<Option> training_options() {
     if (option.name == "lr-cores")
       option.default_text = chain_rate,
       option.default_words = fmt::format("{}; {} if uniform", chain_rate, uniform_rate);
+    if (option.name == "lr-table-cores") option.default_words = "that of --lr-cores; five times that for decoders";
     if (option.name == "warmup") option.default_text = "", option.default_words = "5 % of the steps";
   }
   add_core_rates(rows,
@@ -54,11 +56,17 @@ std::vector<Option> training_options() {
   return rows;
 }
 
+bool is_decoder(const OptionValues& values) {
+  return std::holds_alternative<models::DecoderSpec>(models::find_preset(values.text("model")).spec);
+}
+
 void settle_rates(OptionValues& values) {
   const char* of_chains = values.text("core-rates") == "uniform" ? uniform_rate : chain_rate;
   if (!values.given("lr"))
     values.set("lr", values.text("form") == "dense" ? dense_rate : of_chains, OptionSource::fallback);
   if (!values.given("lr-cores")) values.set("lr-cores", of_chains, OptionSource::fallback);
+  if (!values.given("lr-table-cores") && is_decoder(values))
+    values.set("lr-table-cores", format_real(share_of_decoders * values.real("lr-cores")), OptionSource::fallback);
 }
 
 // --form auto is for --fit.
@@ -71,9 +79,7 @@ std::vector<Option> model_options() {
 
 // The plan of a decoder without data assumes its only task.
 data::Task task_without_word(const OptionValues& values) {
-  const bool plans = values.flag("dry-run") && !values.has("data");
-  if (plans && std::holds_alternative<models::DecoderSpec>(models::find_preset(values.text("model")).spec))
-    return data::Task::clm;
+  if (values.flag("dry-run") && !values.has("data") && is_decoder(values)) return data::Task::clm;
   return task_of_labels(values, {});
 }
 
