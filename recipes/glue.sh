@@ -41,7 +41,7 @@ minilm=$COMERA_DATA/checkpoints/all-MiniLM-L6-v2
 require_program
 mkdir -p "$folder/data"
 length=(--epochs "${EPOCHS:-2}" --dtype "${DTYPE:-fp32}") most=${SST2:-10000}
-calibration=(--calibrate "$folder/data/sentences.txt" --calibrate-tokens 20480)
+calibration=(--calibrate "$folder/data/texts.tsv" --text "first,second" --calibrate-tokens 20480)
 ! "$smoke" || { length=(--steps 3) && calibration=(); }
 
 # The first rows of a part with a header. CoLA has none.
@@ -60,14 +60,24 @@ for task in "${tasks[@]}"; do
   done
 done
 
-# MiniLM, dense and at three ratios; calibrated on sentences of all tasks.
+# Texts of all tasks in turn, one or two in a row, as the tasks have them. On single sentences alone nothing would be
+# fitted to second texts.
+texts() {
+  local task part
+  for task in SST-2:1 CoLA:4 'MRPC:4,5' 'RTE:2,3' 'STS-B:8,9'; do # the task and its columns of text
+    part=$folder/data/${task%:*}.texts
+    # head before cut: a file that is closed early ends no pipe with an error.
+    head -n 201 "$folder/data/${task%:*}.train.tsv" | cut -f "${task#*:}" | awk -F '\t' 'NR > 1 { print $1 "\t" $2 }' > "$part"
+  done
+  printf 'first\tsecond\n'
+  paste -d '\n' "$folder"/data/*.texts | awk -F '\t' '$1 != ""'
+  rm "$folder"/data/*.texts
+}
+
+# MiniLM, dense and at three ratios.
 make_models() {
-  local ratio task
-  [ -e "$folder/data/sentences.txt" ] ||
-    for task in SST-2:1 CoLA:4 RTE:2; do # the task and its column of text
-      # head before cut: a file that is closed early ends no pipe with an error.
-      head -n 1500 "$folder/data/${task%:*}.train.tsv" | cut -f "${task#*:}"
-    done | keep "$folder/data/sentences.txt"
+  local ratio
+  [ -e "$folder/data/texts.tsv" ] || texts | keep "$folder/data/texts.tsv"
   for ratio in 1.2 1.4 1.6; do
     [ ! -e "$folder/minilm-$ratio/report.json" ] || continue
     rm -rf "$folder/minilm-$ratio"

@@ -22,7 +22,7 @@ short=${SHORT:-200}
 long=${LONG:-2000}
 seeds=${SEEDS:-7} more_seeds=${MORE_SEEDS-8 9} best_methods=4
 all='adamw adamw8bit galore galore8bit apollo-mini adalomo compact-2 compact-4 compact-8 velora velora-vd
-  int8 lowrank lowrank-silu lowrank-refactor tt tt-int8 tt-int4 tt-compact tt-refactor'
+  int8 lowrank lowrank-silu lowrank-refactor tt tt-ttm tt-int8 tt-int4-stochastic tt-compact tt-refactor'
 methods=${METHODS:-$all}
 text=$folder/text
 model=(--model llama-6m --batch 8 --seq 128) rank=32
@@ -33,6 +33,9 @@ if "$smoke"; then
 fi
 settings=(short="$short" long="$long" more_seeds="$more_seeds" isa="${ISA:-auto}" threads="$threads")
 
+table_rate=${TABLE_RATE:-3e-2}
+chains=(--form tt --rank "$rank" --lr-table-cores "$table_rate")
+pairs=(--form lowrank --rank "$((2 * rank))" --lr-table-cores "$table_rate")
 options_of() { # METHOD
   case $1 in
     adamw) echo --form dense ;;
@@ -45,12 +48,13 @@ options_of() { # METHOD
     velora) echo --form dense --activations velora ;;
     velora-vd) echo --form dense --activations '*v_proj=velora,*down_proj=velora' ;; # the layers of the paper
     int8) echo --form dense --activations int8 ;;
-    lowrank) echo --form lowrank --rank "$((2 * rank))" ;;
-    lowrank-silu) echo --form lowrank --rank "$((2 * rank))" --between silu ;;
-    lowrank-refactor) echo --form lowrank --rank "$((2 * rank))" --no-adapt-ranks --refactor-every 200 ;;
-    tt-refactor) echo --form tt --rank "$rank" --no-adapt-ranks --refactor-every 200 ;;
-    tt) echo --form tt --rank "$rank" ;;
-    tt-*) echo --form tt --rank "$rank" --activations "${1#tt-}" ;;
+    lowrank) echo "${pairs[@]}" ;;
+    lowrank-silu) echo "${pairs[@]}" --between silu ;;
+    lowrank-refactor) echo "${pairs[@]}" --no-adapt-ranks --refactor-every 200 ;;
+    tt-refactor) echo "${chains[@]}" --no-adapt-ranks --refactor-every 200 ;;
+    tt) echo "${chains[@]}" ;;
+    tt-ttm) echo "${chains[@]}" --embedding-form tt ;;
+    tt-*) echo "${chains[@]}" --activations "${1#tt-}" ;;
     *)
       echo "memory_shootout.sh: no method '$1'; METHODS are $all" >&2
       exit 2
@@ -78,7 +82,7 @@ train() { # FOLDER METHOD RATE SEED STEPS
   # shellcheck disable=SC2046  # a list of words
   "$comera" pretrain "${model[@]}" --task clm $(options_of "$2") --data "$text/train.txt" --dev "$text/dev.txt" \
     --tokenizer "$text/tokenizer" --steps "$5" --warmup $(($5 / 10)) --schedule cosine \
-    --lr-final 0.1 --lr "$3" --lr-cores "$3" --lr-tables "${TABLE_RATE:-3e-2}" --seed "$4" \
+    --lr-final 0.1 --lr "$3" --lr-cores "$3" --lr-tables "$table_rate" --seed "$4" \
     --isa "${ISA:-auto}" --threads "$threads" --save-every 500 --quiet -o "$1" --resume >&2 && return
   [ $? = 1 ] && touch "$1/diverged"
 }
