@@ -56,7 +56,9 @@ constexpr OwnOptions own_options[] = {
     {encoders | decoders | images,
      "transformers",
      {"layers", "heads", "intermediate", "dropout", "attention-dropout", "norm-epsilon"}},
-    {encoders | decoders | clicks, "models with tables", {"embedding-form", "embedding-rank", "embedding-order", "tt-rows"}}};
+    {encoders | decoders | clicks,
+     "models with tables",
+     {"embedding-form", "embedding-rank", "embedding-order", "tt-rows"}}};
 
 // Of the command line alone, as refuse_without_effect().
 void refuse_options_of_others(const OptionValues& values, const ModelSpec& spec) {

@@ -58,10 +58,11 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
   setup.open.machine.paths = setup.paths.get();
 }
 
-// The values of options that older recipes lack: the program had one rate for all cores, no decay of a norm, and neither
-// a form nor a rate of tables.
+// The values of options that older recipes lack: the program had one rate for all cores, no decay of a norm, and
+// neither a form nor a rate of tables.
 void set_absent(OptionValues& values) {
-  for (const auto& [name, value] : {std::pair{"core-rates", "uniform"}, {"weight-norm-decay", "0"}, {"embedding-form", "same"}})
+  for (const auto& [name, value] :
+       {std::pair{"core-rates", "uniform"}, {"weight-norm-decay", "0"}, {"embedding-form", "same"}})
     if (values.table().find(name) && !values.given(name)) values.set(name, value, OptionSource::file);
   if (values.table().find("lr-table-cores") && !values.given("lr-table-cores"))
     values.set("lr-table-cores", format_real(values.real("lr-cores")), OptionSource::file);

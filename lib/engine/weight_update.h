@@ -18,7 +18,8 @@ namespace comera::engine {
 struct UpdateStep {
   std::int64_t step = 0;  // number of finished steps
   double rates[layers::roles] = {};
-  std::int64_t begun[layers::roles] = {};  // the step before which the moments of the role were last 0
+  std::optional<double> rate_table_cores = {};  // of the cores of tables; none: that of cores
+  std::int64_t begun[layers::roles] = {};       // the step before which the moments of the role were last 0
 };
 
 class WeightUpdate {

@@ -226,10 +226,9 @@ class Rule final : public engine::UpdateRule {
       }
     };
     const auto steps_of = [&](int role) { return static_cast<double>(step.step - step.begun[role] + 1); };
-    for (int role = 0; role < layers::roles; ++role)
-      write(scalars.of[role], step.rates[role], steps_of(role));
+    for (int role = 0; role < layers::roles; ++role) write(scalars.of[role], step.rates[role], steps_of(role));
     constexpr int core = static_cast<int>(layers::Role::core);
-    write(scalars.table_cores, options_.table_share * step.rates[core], steps_of(core));
+    write(scalars.table_cores, step.rate_table_cores.value_or(step.rates[core]), steps_of(core));
     kernels::AdamwScalars unit[2];
     write(unit, 1, all);
     scalars.unit = unit[0];

@@ -27,7 +27,6 @@ struct OptimizerOptions {
   double beta = 1e-6;   // weight of the squared norm of all cores (CoMERA, early stage)
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
   bool structured_rates = false;  // rates of cores by Parameter::structured_rate
-  double table_share = 1;         // the rate of a table's cores as a share of that of other cores
   // Above 0: the norm of a weight in TT or low-rank form with AdamW decays (kernels/chain_decay.h), its cores do not.
   double weight_norm_decay = 0;
   bool needs_norm_decay = false;  // refuse a model in which no weight decays so

@@ -427,10 +427,9 @@ TrainOptions train_options(const OptionValues& values) {
   options.rate_cores = values.real("lr-cores");
   options.rate_ranks = values.real("lr-ranks");
   options.rate_tables = values.has("lr-tables") ? values.real("lr-tables") : options.rate;
+  if (values.has("lr-table-cores")) options.rate_table_cores = values.real("lr-table-cores");
   options.schedule = schedule_of(values);
   options.optimizer = optimizer_options(values);
-  if (values.has("lr-table-cores") && options.rate_cores > 0)
-    options.optimizer.table_share = values.real("lr-table-cores") / options.rate_cores;
   read_memory_options(values, options.engine, options.optimizer);
   check_core_rates(values, options.optimizer.methods.rules);
   warn_of_rates(values, options);

@@ -31,7 +31,8 @@ struct TrainOptions {
   std::int64_t steps = 0;  // 0: from epochs, or unlimited with max_seconds
   double epochs = 0, max_seconds = 0;
   double rate = 0, rate_cores = 0, rate_ranks = 0, rate_tables = 0;
-  Schedule schedule;  // the trainer fills in steps and an unset warm-up
+  std::optional<double> rate_table_cores;  // none: rate_cores
+  Schedule schedule;                       // the trainer fills in steps and an unset warm-up
 
   engine::EngineOptions engine;  // without an update
   OptimizerOptions optimizer;

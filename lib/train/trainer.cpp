@@ -205,10 +205,11 @@ void Trainer::set_rates() {
   const std::int64_t begun = every > 0 ? state_.step - state_.step % every : ranks_->moments_begun();
   const double rise = every > 0 && begun > 0 ? rise_after_refactor(state_.step - begun, every) : 1;
   engine_->begin_step(
-      options_.seed, {.step = state_.step,
-                      .rates = {options_.rate_cores * factor * rise, rank_rate * rise, learning_rate_,
-                                options_.rate_tables * factor},
-                      .begun = {begun, begun}});  // cores and diagonals
+      options_.seed,
+      {.step = state_.step,
+       .rates = {options_.rate_cores * factor * rise, rank_rate * rise, learning_rate_, options_.rate_tables * factor},
+       .rate_table_cores = options_.rate_table_cores.value_or(options_.rate_cores) * factor * rise,
+       .begun = {begun, begun}});  // cores and diagonals
 }
 
 void Trainer::train_step() {

@@ -17,7 +17,8 @@ using layers::Parameter;
 namespace {
 
 // The largest change of each parameter in the first step.
-std::map<std::string, double> first_changes(const train::OptimizerOptions& options) {
+std::map<std::string, double> first_changes(const train::OptimizerOptions& options,
+                                            std::optional<double> rate_table_cores = {}) {
   const plan::Machine machine{&kernels::reference_backend(), DType::f64, nullptr};
   engine::Engine engine(machine, toy::factory(DType::f64, {.dense = false, .dropout = 0}),
                         {.update = train::optimizer(options)});
@@ -28,7 +29,7 @@ std::map<std::string, double> first_changes(const train::OptimizerOptions& optio
   for (const Parameter& parameter : engine.model().parameters().all())
     for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
       before[parameter.name].push_back(layers::load(parameter.value, i));
-  engine.begin_step(9, {.step = 0, .rates = {1e-3, 1e-3, 1e-3, 1e-3}});
+  engine.begin_step(9, {.step = 0, .rates = {1e-3, 1e-3, 1e-3, 1e-3}, .rate_table_cores = rate_table_cores});
   std::vector<data::Batch> batches;
   batches.push_back(toy::batch(0, 8));
   engine.train(batches);
@@ -78,13 +79,13 @@ TEST_CASE("structured rates scale the update of cores, and of nothing else") {
   CHECK(cores >= 4);
 }
 
-TEST_CASE("cores of tables have a share of the rate of their own") {
-  const auto plain = first_changes({}), share = first_changes({.table_share = 4});
+TEST_CASE("cores of tables have a rate of their own") {
+  const auto plain = first_changes({}), own = first_changes({}, 4e-3);
   const auto model = toy::factory(DType::f64, {.dense = false, .dropout = 0})({});
   int of_tables = 0;
   for (const Parameter& parameter : model->parameters().all()) {
     INFO(parameter.name);
-    CHECK(share.at(parameter.name) == Approx((parameter.of_table ? 4 : 1) * plain.at(parameter.name)).epsilon(1e-6));
+    CHECK(own.at(parameter.name) == Approx((parameter.of_table ? 4 : 1) * plain.at(parameter.name)).epsilon(1e-6));
     of_tables += parameter.of_table;
   }
   CHECK(of_tables >= 2);
