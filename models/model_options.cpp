@@ -174,7 +174,7 @@ std::optional<Form> table_form(const OptionValues& values, const Preset& preset)
   return pairs ? std::optional(Form::lowrank) : std::nullopt;
 }
 
-FormRules rules_from(const OptionValues& values, const Preset& preset) {
+FormRules rules_from(const OptionValues& values, const Preset& preset, const Spec& spec) {
   FormRules rules;
   const std::string& form = values.text("form");
   if (form == "auto") fail_input("[model] --form auto is chosen by --fit SIZE; add it, or use dense, tt or lowrank");
@@ -182,7 +182,7 @@ FormRules rules_from(const OptionValues& values, const Preset& preset) {
   rules.rank = values.has("rank") ? values.integer("rank") : preset.rank;
   rules.table_form = table_form(values, preset);
   rules.table_form_asked = is_form(values.text("embedding-form"));
-  rules.embedding_rank = embedding_rank(values, preset);
+  rules.embedding_rank = embedding_rank(values, preset, spec);
   if (values.text("between") != "none") rules.between = layers::activation_named(values.text("between"));
   rules.least_rows = preset.least_rows, rules.least_entries = preset.least_entries;
   if (values.has("tt-rows")) rules.least_rows = values.integer("tt-rows");
@@ -309,11 +309,10 @@ std::vector<Option> size_options() {
 
 }  // namespace
 
-std::int64_t embedding_rank(const OptionValues& values, const Preset& preset) {
+std::int64_t embedding_rank(const OptionValues& values, const Preset& preset, const Spec& spec) {
   if (values.has("embedding-rank")) return values.integer("embedding-rank");
   if (!preset.pair_tables || table_form(values, preset) != Form::lowrank) return preset.embedding_rank;
-  const std::int64_t width = values.has("hidden") ? values.integer("hidden") : common(preset.spec).hidden;
-  return std::max<std::int64_t>(1, width / 4);
+  return std::clamp<std::int64_t>(spec.hidden / 4, 1, spec.vocabulary);
 }
 
 std::vector<Option> model_options() {
@@ -347,8 +346,7 @@ ModelSpec spec_from_options(const OptionValues& values, const DataFacts& facts) 
   std::visit([&](auto& one) { take_pieces(facts, one); }, spec);
   take_facts(facts, common(spec));
   check(spec);
-  const FormRules rules = rules_from(values, preset);
-  apply_forms(spec, rules);
+  apply_forms(spec, rules_from(values, preset, common(spec)));
   return spec;
 }
 

@@ -21,8 +21,8 @@ struct DataFacts {
   std::shared_ptr<const data::FeatureMap> features;  // ctr
 };
 
-// The rank of tables in TTM or low-rank form.
-std::int64_t embedding_rank(const OptionValues& values, const Preset& preset);
+// The rank of tables in TTM or low-rank form. `spec` has the sizes of the model.
+std::int64_t embedding_rank(const OptionValues& values, const Preset& preset, const Spec& spec);
 // The preset of --model with the sizes that the options give it; not checked.
 ModelSpec sized_spec(const OptionValues& values);
 // InputError if options contradict each other or the model's sizes.

@@ -24,7 +24,8 @@ std::size_t reader_bytes(const RunSetup& setup, int threads) {
 train::RankCeiling ceiling_of(const OptionValues& values) {
   if (!values.table().find("form")) return {};
   const models::Preset& preset = models::find_preset(values.text("model"));
-  return {values.has("rank") ? values.integer("rank") : preset.rank, models::embedding_rank(values, preset)};
+  return {values.has("rank") ? values.integer("rank") : preset.rank,
+          models::embedding_rank(values, preset, models::common(models::sized_spec(values)))};
 }
 
 // A teacher's plans only grow, so each plan of a step has a teacher of its own. The destructor puts the run's back.
