@@ -61,11 +61,12 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
 // The values of options that older recipes lack: the program had one rate for all cores, no decay of a norm, and
 // neither a form nor a rate of tables.
 void set_absent(OptionValues& values) {
+  const bool without_tables = values.table().find("embedding-form") && !values.given("embedding-form");
   for (const auto& [name, value] :
        {std::pair{"core-rates", "uniform"}, {"weight-norm-decay", "0"}, {"embedding-form", "same"}})
     if (values.table().find(name) && !values.given(name)) values.set(name, value, OptionSource::file);
-  if (values.table().find("lr-table-cores") && !values.given("lr-table-cores"))
-    values.set("lr-table-cores", format_real(values.real("lr-cores")), OptionSource::file);
+  for (const auto& [name, other] : {std::pair{"lr-table-cores", "lr-cores"}, {"lr-tables", "lr"}})
+    if (without_tables && !values.given(name)) values.set(name, format_real(values.real(other)), OptionSource::file);
 }
 
 // Reads the recipe under the folder's lock, so no other process changes it.

@@ -12,6 +12,7 @@
 #include "lib/data/corpus.h"
 #include "lib/train/core_rates.h"
 #include "lib/train/refactor.h"
+#include "lib/train/step_rates.h"
 
 namespace comera::train {
 namespace {
@@ -196,20 +197,9 @@ void Trainer::take_up() {
 double Trainer::seconds() const { return wall_seconds() - session_start_; }
 
 void Trainer::set_rates() {
-  const Schedule& schedule = options_.schedule;
-  const double factor = schedule.factor(state_.step);
-  // On the way to the target the entries have a distance to cover, whatever the schedule is.
-  const double rank_rate = ranks_->pushing() ? ranks_->falling_rate(options_.rate_ranks) : options_.rate_ranks * factor;
-  learning_rate_ = options_.rate * factor;
-  const std::int64_t every = options_.optimizer.refactor_every;
-  const std::int64_t begun = every > 0 ? state_.step - state_.step % every : ranks_->moments_begun();
-  const double rise = every > 0 && begun > 0 ? rise_after_refactor(state_.step - begun, every) : 1;
-  engine_->begin_step(
-      options_.seed,
-      {.step = state_.step,
-       .rates = {options_.rate_cores * factor * rise, rank_rate * rise, learning_rate_, options_.rate_tables * factor},
-       .rate_table_cores = options_.rate_table_cores.value_or(options_.rate_cores) * factor * rise,
-       .begun = {begun, begun}});  // cores and diagonals
+  const engine::UpdateStep step = update_step(options_, *ranks_, state_.step);
+  learning_rate_ = step.rates[static_cast<int>(layers::Role::other)];
+  engine_->begin_step(options_.seed, step);
 }
 
 void Trainer::train_step() {

@@ -20,7 +20,8 @@ namespace {
 constexpr const char* dense_rate = "5e-4";
 constexpr const char* chain_rate = "0.002";
 constexpr const char* uniform_rate = "0.001";  // of a model in TT form with --core-rates uniform
-constexpr double share_of_decoders = 5;        // of --lr-cores, for the cores of tables
+// Tables of decoders of words, as multiples of --lr or --lr-cores, measured there too.
+constexpr double tables_of_dense = 20, tables_of_chains = 5;
 
 Option weight_norm_decay() {
   return {.name = "weight-norm-decay",
@@ -45,6 +46,8 @@ std::vector<Option> training_options() {
       option.default_text = chain_rate,
       option.default_words = fmt::format("{}; {} if uniform", chain_rate, uniform_rate);
     if (option.name == "lr-table-cores") option.default_words = "that of --lr-cores; five times that for decoders";
+    if (option.name == "lr-tables")
+      option.default_words = "that of --lr; for decoders 5 times that, 20 times with --form dense";
     if (option.name == "warmup") option.default_text = "", option.default_words = "5 % of the steps";
   }
   add_core_rates(rows,
@@ -65,8 +68,12 @@ void settle_rates(OptionValues& values) {
   if (!values.given("lr"))
     values.set("lr", values.text("form") == "dense" ? dense_rate : of_chains, OptionSource::fallback);
   if (!values.given("lr-cores")) values.set("lr-cores", of_chains, OptionSource::fallback);
-  if (!values.given("lr-table-cores") && is_decoder(values))
-    values.set("lr-table-cores", format_real(share_of_decoders * values.real("lr-cores")), OptionSource::fallback);
+  if (!is_decoder(values)) return;
+  const auto settle = [&](const char* name, double rate) {
+    if (!values.given(name)) values.set(name, format_real(rate), OptionSource::fallback);
+  };
+  settle("lr-tables", (values.text("form") == "dense" ? tables_of_dense : tables_of_chains) * values.real("lr"));
+  settle("lr-table-cores", tables_of_chains * values.real("lr-cores"));
 }
 
 // --form auto is for --fit.
