@@ -17,9 +17,22 @@ std::int64_t bytes_of_block(const FileDataset& dataset) {
   return std::max({least, sequences * bytes_per_token * dataset.spec().max_length, total / most_blocks});
 }
 
+void tell_packed(const std::string& path) {
+  constexpr std::uint64_t long_file = std::uint64_t{1} << 20;  // packed text of a window of 2^20 tokens
+  if (file_size(path) > long_file)
+    log_info(
+        "{}: is packed, so its text is shuffled within windows of about a million tokens; unpack it to shuffle it as a "
+        "whole",
+        path);
+}
+
 void cut(const FileDataset& dataset, std::size_t file, std::int64_t bytes, std::vector<Block>& blocks) {
   const std::string& path = dataset.files()[file];
   TextReader reader(path, dataset.request(longest_part));
+  if (!reader.lines().seeks()) {
+    tell_packed(path);
+    return blocks.push_back({.file = file});
+  }
   Reading reading(path);
   const bool documents = dataset.spec().task == Task::clm && !reader.is_table();
   Block block{.file = file};
@@ -42,15 +55,6 @@ void cut(const FileDataset& dataset, std::size_t file, std::int64_t bytes, std::
   }
 }
 
-void tell_packed(const std::string& path) {
-  constexpr std::uint64_t long_file = std::uint64_t{1} << 20;  // packed text of a window of 2^20 tokens
-  if (file_size(path) > long_file)
-    log_info(
-        "{}: is packed, so its text is shuffled within windows of about a million tokens; unpack it to shuffle it "
-        "as a whole",
-        path);
-}
-
 }  // namespace
 
 std::vector<Block> whole_files(const FileDataset& dataset) {
@@ -62,16 +66,7 @@ std::vector<Block> whole_files(const FileDataset& dataset) {
 std::vector<Block> cut_into_blocks(const FileDataset& dataset) {
   const std::int64_t bytes = bytes_of_block(dataset);
   std::vector<Block> blocks;
-  for (std::size_t file = 0; file < dataset.files().size(); ++file) {
-    const std::string& path = dataset.files()[file];
-    const std::int64_t size = text_bytes(path);
-    if (size == 0) tell_packed(path);
-    if (size < 2 * bytes) {
-      blocks.push_back({.file = file});
-    } else {
-      cut(dataset, file, bytes, blocks);
-    }
-  }
+  for (std::size_t file = 0; file < dataset.files().size(); ++file) cut(dataset, file, bytes, blocks);
   return blocks;
 }
 

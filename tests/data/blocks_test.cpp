@@ -150,6 +150,8 @@ TEST_CASE("blocks: a line without an end, a packed file and rows with line ends 
   scratch.write("packed.txt", numbered(40000, "", 1));
   REQUIRE(std::system(("gzip " + scratch.path("packed.txt")).c_str()) == 0);
   CHECK(cut_into_blocks(*open(spec_of({scratch.path("packed.txt.gz")}, Task::mlm))).size() == 1);
+  std::filesystem::rename(scratch.path("packed.txt.gz"), scratch.path("named.txt"));
+  CHECK(cut_into_blocks(*open(spec_of({scratch.path("named.txt")}, Task::mlm))).size() == 1);
 
   std::string csv = "text\n";
   for (int i = 0; i < 20000; ++i) csv += "\"a b\nc\n\"\n";

@@ -50,6 +50,8 @@ class Plain final : public ByteStream {
     ::lseek(fd_, static_cast<off_t>(bytes), SEEK_CUR);
   }
 
+  bool seeks() const override { return !borrowed_; }
+
   bool would_wait() override {
     pollfd one{.fd = fd_, .events = POLLIN, .revents = 0};
     return ::poll(&one, 1, 0) == 0;
@@ -219,6 +221,7 @@ class Replayed final : public ByteStream {  // a plain file whose first bytes we
     first_.erase(0, n);
     if (bytes > n) file_->skip(bytes - n);
   }
+  bool seeks() const override { return file_->seeks(); }
 
  private:
   std::unique_ptr<Plain> file_;

@@ -28,6 +28,8 @@ class ByteStream {
   virtual std::size_t read(char* out, std::size_t size) = 0;
   // Skips bytes; plain files seek. If fewer than `bytes` remain, the file has changed and this is an input error.
   virtual void skip(std::uint64_t bytes) = 0;
+  // True if skip() takes no longer for more bytes.
+  virtual bool seeks() const { return false; }
   // True if read() would block. Files never block.
   virtual bool would_wait() { return false; }
 };

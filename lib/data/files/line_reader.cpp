@@ -29,7 +29,8 @@ bool LineReader::fill() {
     end_ -= begin_;
     begin_ = 0;
   }
-  buffer_.resize(std::max(end_ + block_bytes, end_ + end_ / 2));
+  buffer_.resize(std::max(end_ + room_, end_ + end_ / 2));
+  room_ = std::min(2 * room_, block_bytes);
   const std::size_t got = stream_->read(buffer_.data() + end_, buffer_.size() - end_);
   end_ += got;
   at_end_ = got == 0;

@@ -30,6 +30,7 @@ class LineReader {
   bool next(std::string_view& text, std::size_t most, const CutRule& cut);
   // True if next() would not block: a whole line is buffered, or the end is reached.
   bool ready();
+  bool seeks() const { return stream_->seeks(); }  // reading can begin anywhere without reading what is before
 
   const std::string& path() const { return path_; }
   std::int64_t line() const { return line_; }  // number of the line that was returned last, whole or in part, from 1
@@ -49,7 +50,8 @@ class LineReader {
   std::string path_;
   std::unique_ptr<ByteStream> stream_;
   std::string buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // range of the bytes in the buffer that were not returned yet
+  std::size_t room_ = std::size_t{1} << 15;  // of the next read; it grows, since a reader may want a few lines only
+  std::size_t begin_ = 0, end_ = 0;          // range of the bytes in the buffer that were not returned yet
   std::uint64_t offset_ = 0;
   std::int64_t line_ = 0;
   std::uint64_t in_line_ = 0;  // bytes of the line before the next text
