@@ -9,9 +9,9 @@
 # glue/TASK/train.tsv.zst and dev.tsv.zst for SST-2, MRPC, RTE, CoLA and STS-B as GLUE has them. COMERA is the program,
 # SEED (1) the seed of all runs, SST2 (10000) the rows of SST-2, EPOCHS (2) the passes over each task's rows, DTYPE (fp32)
 # the activation dtype of fine-tuning, THREADS those of all. By the time of its steps it takes about two hours on two
-# cores; --smoke takes a minute, on a few rows and without
-# calibration. FOLDER receives data, models, a run and a log for each, and results.md and results.json. A second call
-# keeps what is finished and goes on with the rest.
+# cores; --smoke takes a minute, on a few rows and without calibration. Dense models are also rounded to 8 and 4 bits
+# after their fine-tuning. FOLDER receives data, models, a run and a log for each, and results.md and results.json. A
+# second call keeps what is finished and goes on with the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -113,10 +113,23 @@ tune() { # MODEL TASK
     2> "$folder/$name.evaluate.log" |
     keep "$folder/$name.evaluation.json"
 }
+is_dense() { ! "$comera" inspect "$1" --json | grep -qE '"form": *"(tt|ttm|lowrank)"'; }
+# The plain alternative: the tuned model with its weights rounded to whole numbers of a few bits, not trained again.
+round() { # MODEL TASK BITS
+  local tuned rounded
+  tuned=$(basename "$1")-$2 rounded=$(basename "$1")-$3-bits-$2
+  [ ! -s "$folder/$rounded.evaluation.json" ] || return 0
+  rm -rf "${folder:?}/$rounded"
+  logged "$rounded" "$comera" tensorize "$folder/$tuned" --bits "$3" --threads "$threads" -o "$folder/$rounded"
+  "$comera" evaluate "$folder/$rounded" --data "$folder/data/$2.dev.tsv" --threads "$threads" --json \
+    2> "$folder/$rounded.evaluate.log" |
+    keep "$folder/$rounded.evaluation.json"
+}
 for model in "${models[@]}"; do
   for task in "${tasks[@]}"; do
     echo "== $(basename "$model"): $task"
     tune "$model" "$task"
+    ! is_dense "$model" || for bits in 8 4; do round "$model" "$task" "$bits"; done
   done
 done
 

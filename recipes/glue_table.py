@@ -21,15 +21,21 @@ def weights_bytes(model):
     return sum(path.stat().st_size for path in pathlib.Path(model).glob("*.safetensors"))
 
 
+# The rows of a model, and of the same fine-tuned models rounded to a few bits.
 def rows_of(folder, models):
     for model in models:
-        name = pathlib.Path(model).name
-        for task, measures in MEASURES.items():
-            evaluation = json.loads((folder / f"{name}-{task}.evaluation.json").read_text())
-            report = json.loads((folder / f"{name}-{task}" / "report.json").read_text())
-            yield {"model": name, "task": task, "dev_rows": evaluation["examples"], "bytes": weights_bytes(model),
-                   "steps": report["step"], "seconds": report["seconds"],
-                   **{measure: evaluation[measure] for measure in measures}}
+        tuned = pathlib.Path(model).name
+        for name in [tuned, *(f"{tuned}-{bits}-bits" for bits in (8, 4))]:
+            for task, measures in MEASURES.items():
+                result = folder / f"{name}-{task}.evaluation.json"
+                if name != tuned and not result.exists():
+                    continue
+                evaluation = json.loads(result.read_text())
+                report = json.loads((folder / f"{tuned}-{task}" / "report.json").read_text())
+                yield {"model": name, "task": task, "dev_rows": evaluation["examples"],
+                       "bytes": weights_bytes(model if name == tuned else folder / f"{name}-{task}"),
+                       "steps": report["step"], "seconds": report["seconds"],
+                       **{measure: evaluation[measure] for measure in measures}}
 
 
 def lines_of(rows):

@@ -27,7 +27,7 @@ run "$recipe" --smoke "$PWD/none"
 expect_exit 2
 expect_err 'checkpoints/all-MiniLM-L6-v2 cannot be read; name the folder of an encoder'
 
-run "$COMERA" pretrain "${tiny[@]}" --positions 128 -o start
+run "$COMERA" pretrain "${tiny[@]}" --form dense --positions 128 -o start
 expect_exit 0
 further=("$PWD/start")
 check_recipe glue '^\| model \| bytes \| SST-2 accuracy \| MRPC accuracy \| MRPC f1 \| RTE accuracy \| CoLA matthews \|' \
@@ -37,7 +37,8 @@ import json
 import sys
 
 results = json.load(open(sys.argv[1]))
-rows = {row["task"]: row for row in results["runs"]}
+rows = {row["task"]: row for row in results["runs"] if row["model"] == "start"}
+assert len(results["runs"]) == 15 and {row["model"] for row in results["runs"]} == {"start", "start-8-bits", "start-4-bits"}
 assert set(rows) == {"SST-2", "MRPC", "RTE", "CoLA", "STS-B"} and all(row["dev_rows"] == 30 for row in rows.values())
 assert "matthews" in rows["CoLA"] and {"pearson", "spearman"} <= set(rows["STS-B"]) and "f1" in rows["MRPC"]
 CHECK
