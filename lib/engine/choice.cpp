@@ -20,13 +20,21 @@ struct Candidate {
   std::int64_t scored;  // the last tokens, those of the choice
 };
 
+bool is_white(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+// The text of a question with one of its choices.
+std::string joined(const std::string& question, const std::string& choice) {
+  const bool apart = (!question.empty() && is_white(question.back())) || (!choice.empty() && is_white(choice.front()));
+  return question + (apart ? "" : " ") + choice;
+}
+
 // The tokens of the choice are those behind the tokens that the whole has in common with the question alone.
 Candidate candidate_of(const data::Question& question, std::size_t number, std::size_t choice,
                        const data::Tokenizer& tokenizer, const ChoiceOptions& options) {
   data::Ids known, whole;
   if (options.begin >= 0) known.push_back(options.begin), whole.push_back(options.begin);
   tokenizer.encode(question.text, known);
-  tokenizer.encode(question.text + " " + question.choices[choice], whole);
+  tokenizer.encode(joined(question.text, question.choices[choice]), whole);
   const auto differ = std::mismatch(known.begin(), known.end(), whole.begin(), whole.end()).second;
   // The first token of all has no probability.
   const std::int64_t shared = std::clamp<std::int64_t>(differ - whole.begin(), 1, std::ssize(whole));

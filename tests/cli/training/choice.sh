@@ -38,6 +38,27 @@ assert abs(found - expected) < 1e-4, (found, expected)
 END
 expect_exit 0
 
+# White space at the end of a question or the begin of a choice is what stands between them.
+tr '\f' '\n' <train.txt >lines.txt
+run "$COMERA" tokenizer train --data lines.txt --kind bpe --vocab-size 280 -o pieces
+expect_exit 0
+run "$COMERA" pretrain --model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --intermediate 48 --positions 32 \
+  --form dense --data train.txt --tokenizer pieces --seq 16 --batch 8 --steps 3 --quiet -o bytes
+expect_exit 0
+cat >blanks.jsonl <<'END'
+{"question": "red round and", "choices": ["green square", " green square"], "answer": 0}
+{"question": "red round and ", "choices": ["green square", "red"], "answer": 0}
+{"question": "red round and\n", "choices": ["green square", "red"], "answer": 0}
+END
+run "$COMERA" evaluate bytes --task choice --data blanks.jsonl --predictions blanks.tsv
+expect_exit 0
+run python3 - <<'END'
+rows = [line.split("\t")[4].split() for line in open("blanks.tsv").read().splitlines()[1:]]
+assert rows[0][0] == rows[0][1], rows
+assert rows[2][0] != rows[0][0], rows
+END
+expect_exit 0
+
 run "$COMERA" evaluate run --task choice --data questions.jsonl
 expect_exit 0
 expect_out 'guesses'
