@@ -48,8 +48,11 @@ constexpr double flops(const ChainDecay& a) {
   return sum / a.every;
 }
 
-// The factor of L G_k R. share: of the step, divided by the number of cores; means: l r; norms: |L| |R|.
+// The factor of L G_k R. share: of the step, divided by the number of cores; means: l r; norms: |L| |R|. A weight that
+// has vanished does not decay: s would leave the range of float32, and times entries of 0 it is no number.
 constexpr double factor_of(double share, double means, double norms) {
+  constexpr double vanished = 1e-30;
+  if (means < vanished) return 0;
   const double s = share / means;
   return s / (1 + s * norms);
 }

@@ -6,12 +6,12 @@
 #
 # MODEL is a folder of any encoder. Without one, COMERA_DATA's checkpoints/all-MiniLM-L6-v2 is taken, dense and
 # tensorized to three ratios; its word table stays dense, so that 1.9 is the limit. COMERA_DATA names a folder with
-# glue/TASK/train.tsv.zst and dev.tsv.zst for SST-2, MRPC, RTE, CoLA and STS-B as GLUE has them. COMERA is the program,
-# SEED (1) the seed of all runs, SST2 (10000) the rows of SST-2, EPOCHS (2) the passes over each task's rows, DTYPE (fp32)
-# the activation dtype of fine-tuning, THREADS those of all. By the time of its steps it takes about two hours on two
-# cores; --smoke takes a minute, on a few rows and without calibration. Dense models are also rounded to 8 and 4 bits
-# after their fine-tuning. FOLDER receives data, models, a run and a log for each, and results.md and results.json. A
-# second call keeps what is finished and goes on with the rest.
+# glue/TASK/train.tsv.zst and dev.tsv.zst for SST-2, MRPC, RTE, CoLA and STS-B as GLUE has them. COMERA is the
+# program, SEED (1) the seed of all runs, SST2 (10000) the rows of SST-2, EPOCHS (2) the passes over each task's rows,
+# DTYPE (fp32) the activation dtype of fine-tuning, THREADS those of all. In bf16 it takes an hour on one core of a
+# fast processor; --smoke takes a minute, on a few rows and without calibration. Dense models are also rounded to 8
+# and 4 bits after their fine-tuning. FOLDER receives data, models, a run and a log for each, and results.md and
+# results.json. A second call keeps what is finished and goes on with the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

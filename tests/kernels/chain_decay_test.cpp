@@ -40,7 +40,7 @@ constexpr double threshold = 0.01;
 const double pattern[] = {0.75, 1.25, 0.01f, 0.5, -0.5, 1, 0.001, 0.25};
 
 Case decay(const std::string& name, const Chains& chains, double finite = 1, bool dead = false,
-           std::uint64_t step = 12) {
+           std::uint64_t step = 12, bool vanished = false) {
   Case c(name);
   AdamwScalars group;
   group.learning_rate = 0.125, group.weight_decay = 77;  // of the cores: not used
@@ -50,7 +50,12 @@ Case decay(const std::string& name, const Chains& chains, double finite = 1, boo
   for (std::size_t i = 0; i < chains.size(); ++i)
     for (std::size_t k = 0; k < chains[i].sizes.size(); ++k) {
       const std::int64_t rank = chains[i].ranks[k + 1];
-      c.data(numbered("core", i, k), chains[i].ranks[k] * chains[i].sizes[k], rank);
+      const std::int64_t rows = chains[i].ranks[k] * chains[i].sizes[k];
+      if (vanished && (k == 0 || k + 1 == chains[i].sizes.size())) {
+        c.values(numbered("core", i, k), std::vector<double>(static_cast<std::size_t>(rows * rank), 1e-12f));
+      } else {
+        c.data(numbered("core", i, k), rows, rank);
+      }
       std::vector<double> diagonal(static_cast<std::size_t>(rank));
       for (std::size_t j = 0; j < diagonal.size(); ++j) diagonal[j] = dead ? -1 : static_cast<float>(pattern[j % 8]);
       if (chains[i].diagonals && k + 1 < chains[i].sizes.size()) c.values(numbered("diagonal", i, k), diagonal);
@@ -77,7 +82,8 @@ std::vector<Case> chain_decay_cases() {
           decay("many chains", {three, two, pair, table, ones, single, three, two, ones, table, pair}),
           decay("an empty bond", {two}, 1, true),
           decay("a step that is not finite", {three, pair}, 0),
-          decay("a step between those that decay", {three, pair}, 1, false, 14)};
+          decay("a step between those that decay", {three, pair}, 1, false, 14),
+          decay("a weight that has vanished", {three, pair}, 1, false, 12, true)};
 }
 
 // |W|^2 / 2 of a chain, for the complex step.
