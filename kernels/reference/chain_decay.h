@@ -87,11 +87,11 @@ void decay_chain(const DecayingChain& c, const ChainDecay& a) {
   std::vector<std::vector<T>> gradients;
   for (int k = 0; k < m.count; ++k) {
     const std::vector<T> left = left_gram(m, k), right = right_gram(m, k);
-    const T means = mean_of_active(m, k, left) * mean_of_active(m, k + 1, right);
-    if (real_part(means) == 0) return;
+    const double means = real_part(mean_of_active(m, k, left)) * real_part(mean_of_active(m, k + 1, right));
+    if (means == 0) return;
     gradients.push_back(half_norm_gradient(m, k, left, right));
     const double norms = norm_of(left) * norm_of(right);
-    for (T& g : gradients.back()) g *= T(factor_of(share / m.count, real_part(means), norms));
+    for (T& g : gradients.back()) g *= T(factor_of(share / m.count, means, norms));
   }
   for (int k = 0; k < m.count; ++k)
     for (std::size_t i = 0; i < gradients[k].size(); ++i) out<T>(c.values[k])[i] -= gradients[k][i];

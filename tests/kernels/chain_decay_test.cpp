@@ -164,7 +164,7 @@ TEST_CASE("chain_decay: no rate and no decay turns a weight around") {
       reference::compute<double>(ChainDecay{&c, 1, decay, threshold, &scalars});
       const double after = left[0] * right[0];
       CHECK(after > 0);
-      CHECK(after < before);
+      CHECK((after < before || before < 1e-14));  // a weight that has vanished stays
       before = after;
     }
   }
