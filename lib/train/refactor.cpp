@@ -89,11 +89,6 @@ void refactor(engine::Engine& engine) { factorise(engine, ones); }
 
 void refactor_by_singular_values(engine::Engine& engine) { factorise(engine, take_relative_roots); }
 
-double rise_after_refactor(std::int64_t done, std::int64_t every) {
-  constexpr double share = 0.1;
-  return std::min(1.0, static_cast<double>(done + 1) / (share * static_cast<double>(every)));
-}
-
 void require_refactorable(const layers::Model& model) {
   const auto& chains = model.chains();
   if (std::all_of(chains.begin(), chains.end(),

@@ -14,12 +14,6 @@ void refactor(engine::Engine& engine);
 // two sides share the rest equally. An entry then measures what the weight loses without it. After plain training all
 // entries are near 1 and measure nothing.
 void refactor_by_singular_values(engine::Engine& engine);
-// A factor on the rates of cores and diagonals in the step after `done` steps with these factors, if there are new ones
-// every `every` steps. AdamW's first steps with new moments move every entry by the whole rate, whatever its gradient
-// is, so rates rise over a tenth of these steps as they do at the begin of a run. Without it a decoder in tensor-train
-// form ended two steps after a new factorisation, its gradient no longer finite.
-double rise_after_refactor(std::int64_t done, std::int64_t every);
-
 // Both set the moments of all cores and diagonals to 0. A chain with a gauge, or with an activation between its
 // factors, keeps its numbers; a folded one has no diagonals, so its cores take everything. InputError if the model has
 // no chain, or one that would keep its numbers.

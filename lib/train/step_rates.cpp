@@ -1,7 +1,5 @@
 #include "lib/train/step_rates.h"
 
-#include "lib/train/refactor.h"
-
 namespace comera::train {
 
 engine::UpdateStep update_step(const TrainOptions& options, const RankAdaptation& ranks, std::int64_t done) {
@@ -10,11 +8,9 @@ engine::UpdateStep update_step(const TrainOptions& options, const RankAdaptation
   const double rank_rate = ranks.pushing() ? ranks.falling_rate(options.rate_ranks) : options.rate_ranks * factor;
   const std::int64_t every = options.optimizer.refactor_every;
   const std::int64_t begun = every > 0 ? done - done % every : ranks.moments_begun();
-  const double rise = every > 0 && begun > 0 ? rise_after_refactor(done - begun, every) : 1;
   return {.step = done,
-          .rates = {options.rate_cores * factor * rise, rank_rate * rise, options.rate * factor,
-                    options.rate_tables * factor},
-          .rate_table_cores = options.rate_table_cores.value_or(options.rate_cores) * factor * rise,
+          .rates = {options.rate_cores * factor, rank_rate, options.rate * factor, options.rate_tables * factor},
+          .rate_table_cores = options.rate_table_cores.value_or(options.rate_cores) * factor,
           .begun = {begun, begun}};  // cores and diagonals
 }
 

@@ -7,8 +7,8 @@
 
 namespace comera::train {
 
-// For the step after `done` finished ones: the rates of `options` by its schedule. Those of diagonals follow their own
-// way while `ranks` fall to a target; those of cores and diagonals rise again after a new factorisation.
+// For the step after `done` finished ones: the rates of `options` by its schedule, and where moments began. The rate of
+// diagonals goes its own way while `ranks` fall to a target.
 engine::UpdateStep update_step(const TrainOptions& options, const RankAdaptation& ranks, std::int64_t done);
 
 }  // namespace comera::train

@@ -39,8 +39,8 @@ constexpr double threshold = 0.01;
 // Entries above, at and below the threshold, and a negative one.
 const double pattern[] = {0.75, 1.25, 0.01f, 0.5, -0.5, 1, 0.001, 0.25};
 
-Case decay(const std::string& name, const Chains& chains, double finite = 1, bool dead = false,
-           std::uint64_t step = 12, bool vanished = false) {
+Case decay(const std::string& name, const Chains& chains, double finite = 1, bool dead = false, std::uint64_t step = 12,
+           bool vanished = false) {
   Case c(name);
   AdamwScalars group;
   group.learning_rate = 0.125, group.weight_decay = 77;  // of the cores: not used

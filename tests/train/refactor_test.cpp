@@ -87,14 +87,6 @@ TEST_CASE("the corrections of moments begin again after a new factorisation") {
   }
 }
 
-TEST_CASE("rates of cores rise again after a new factorisation") {
-  CHECK(train::rise_after_refactor(0, 200) == Approx(0.05));
-  CHECK(train::rise_after_refactor(9, 200) == Approx(0.5));
-  CHECK(train::rise_after_refactor(19, 200) == 1);
-  CHECK(train::rise_after_refactor(199, 200) == 1);
-  CHECK(train::rise_after_refactor(0, 5) == 1);
-}
-
 // With left factor L, diagonal D and right factor R at a bond, D_i = sqrt(s_i / s_1) for the singular values s of L D
 // R.
 TEST_CASE("diagonals of a new factorisation by singular values are their relative roots") {

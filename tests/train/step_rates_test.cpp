@@ -40,17 +40,15 @@ TEST_CASE("step rates: every role has its rate by the schedule, and cores of tab
   CHECK(step_of(options, 50).rate_table_cores == 5);
 }
 
-TEST_CASE("step rates: those of factors rise again after a new factorisation, and only then") {
+TEST_CASE("step rates: moments of factors begin with each new factorisation") {
   train::TrainOptions options = options_of_rates();
+  const auto begun = [&](std::int64_t done, layers::Role role) {
+    return step_of(options, done).begun[static_cast<int>(role)];
+  };
+  CHECK(begun(45, layers::Role::core) == 0);
   options.optimizer.refactor_every = 20;
-  const auto cores = [&](std::int64_t done) { return *step_of(options, done).rate_table_cores; };
-  CHECK(cores(5) == 2);
-  CHECK(cores(19) == 2);
-  CHECK(cores(20) == 1);  // half of it, then all
-  CHECK(cores(21) == 2);
-  const engine::UpdateStep step = step_of(options, 40);
-  CHECK(step.begun[static_cast<int>(layers::Role::core)] == 40);
-  CHECK(step.begun[static_cast<int>(layers::Role::other)] == 0);
-  CHECK(step.rates[static_cast<int>(layers::Role::diagonal)] == 1.5);
-  CHECK(step.rates[static_cast<int>(layers::Role::other)] == 1);
+  CHECK(begun(19, layers::Role::core) == 0);
+  CHECK(begun(20, layers::Role::core) == 20);
+  CHECK(begun(45, layers::Role::diagonal) == 40);
+  CHECK(begun(45, layers::Role::other) == 0);
 }

@@ -134,10 +134,10 @@ OptionTable evaluate_table() {
         .type = OptionType::choice,
         .default_text = "model",
         .group = "Data",
-        .help =
-            "model: the model's own; choice: multiple choice by log-likelihood (decoders), JSONL with the keys "
-            "question, choices and answer, a blank between question and choice if neither has one there; pairs: embeddings of two columns of texts, where accuracy is the share of "
-            "first texts whose own second text is the nearest of --batch rows",
+        .help = "model: the model's own; choice: multiple choice by log-likelihood (decoders), JSONL with the keys "
+                "question, choices and answer, a blank between question and choice if neither has one there; pairs: "
+                "embeddings of two columns of texts, where accuracy is the share of "
+                "first texts whose own second text is the nearest of --batch rows",
         .choices = {"model", "choice", "pairs"}},
        {.name = "seed",
         .type = OptionType::integer,
