@@ -71,9 +71,9 @@ DecoderSpec llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads, 
   return spec;
 }
 
-// For a CPU: 5.8 million parameters with a vocabulary of 4,096 pieces. The tied table is the decoder too. After 500
-// steps a pair of rank 64 has the loss of the dense table with a quarter of its numbers; a TTM table of as many is .14
-// worse (docs/results/training.md).
+// For a CPU: 5.8 million parameters with a vocabulary of 4,096 pieces. The tied table is the decoder too. After 2,000
+// steps a pair of rank 64, with a quarter of the dense table's numbers, is .1 nats above it, TTM of rank 32 .6
+// (docs/results/training.md).
 Preset llama_6m() {
   DecoderSpec spec = llama(6, 256, 4, 688);
   spec.vocabulary = 4096;
