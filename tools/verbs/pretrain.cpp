@@ -22,6 +22,7 @@ constexpr const char* chain_rate = "0.002";
 constexpr const char* uniform_rate = "0.001";  // of a model in TT form with --core-rates uniform
 // Tables of decoders of words, as multiples of --lr or --lr-cores, measured there too.
 constexpr double tables_of_dense = 20, tables_of_chains = 5;
+constexpr double most_of_tables = 1e-2;  // unless --lr or --lr-cores is larger
 
 Option weight_norm_decay() {
   return {.name = "weight-norm-decay",
@@ -45,9 +46,10 @@ std::vector<Option> training_options() {
     if (option.name == "lr-cores")
       option.default_text = chain_rate,
       option.default_words = fmt::format("{}; {} if uniform", chain_rate, uniform_rate);
-    if (option.name == "lr-table-cores") option.default_words = "that of --lr-cores; five times that for decoders";
+    if (option.name == "lr-table-cores")
+      option.default_words = "that of --lr-cores; for decoders 5 times that, up to 1e-2";
     if (option.name == "lr-tables")
-      option.default_words = "that of --lr; for decoders 5 times that, 20 times with --form dense";
+      option.default_words = "that of --lr; for decoders 5 times that, 20 times with --form dense, up to 1e-2";
     if (option.name == "warmup") option.default_text = "", option.default_words = "5 % of the steps";
   }
   add_core_rates(rows,
@@ -69,11 +71,13 @@ void settle_rates(OptionValues& values) {
     values.set("lr", values.text("form") == "dense" ? dense_rate : of_chains, OptionSource::fallback);
   if (!values.given("lr-cores")) values.set("lr-cores", of_chains, OptionSource::fallback);
   if (!is_decoder(values)) return;
-  const auto settle = [&](const char* name, double rate) {
-    if (!values.given(name)) values.set(name, format_real(rate), OptionSource::fallback);
+  const auto settle = [&](const char* name, const char* other, double times) {
+    const double rate = values.real(other);
+    if (values.given(name)) return;
+    values.set(name, format_real(std::max(rate, std::min(times * rate, most_of_tables))), OptionSource::fallback);
   };
-  settle("lr-tables", (values.text("form") == "dense" ? tables_of_dense : tables_of_chains) * values.real("lr"));
-  settle("lr-table-cores", tables_of_chains * values.real("lr-cores"));
+  settle("lr-tables", "lr", values.text("form") == "dense" ? tables_of_dense : tables_of_chains);
+  settle("lr-table-cores", "lr-cores", tables_of_chains);
 }
 
 // --form auto is for --fit.

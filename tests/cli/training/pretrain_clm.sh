@@ -54,6 +54,11 @@ run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" "${ranks[@]}" --
   --json
 expect_exit 0
 expect_json "d['loss'] < 1.2 and d['step'] == 160"
+# Tables of decoders have larger rates, up to 1e-2.
+expect_equal "$(grep -E '^lr-(tables|table-cores) ' run/recipe.toml | tr '\n' ' ')" 'lr-table-cores = 0.01 lr-tables = 0.01 '
+run "$COMERA" pretrain "${model[@]}" "${data[@]}" --form dense --steps 1 --lr 1e-4 --quiet -o slow
+expect_exit 0
+expect_equal "$(grep '^lr-tables ' slow/recipe.toml)" 'lr-tables = 0.002'
 run grep -c '"event": *"removal"' run/metrics.jsonl
 expect_exit 0
 run "$COMERA" inspect run
