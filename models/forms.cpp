@@ -94,8 +94,7 @@ void require_smaller(const std::string& name, const tt::Sizes& ranks, const tt::
 }
 
 Form parse_form(const Rule& rule, const std::string& text) {
-  for (const Form form : {Form::dense, Form::tt, Form::lowrank})
-    if (text == name_of(form)) return form;
+  if (const std::optional<Form> form = form_named(text)) return *form;
   fail_rule(rule, "[model]", fmt::format("there is no form '{}'; use dense, tt or lowrank", text));
 }
 
@@ -108,6 +107,12 @@ const char* name_of(Form form) {
     case Form::lowrank: return "lowrank";
   }
   return "?";
+}
+
+std::optional<Form> form_named(std::string_view name) {
+  for (const Form form : {Form::dense, Form::tt, Form::lowrank})
+    if (name == name_of(form)) return form;
+  return std::nullopt;
 }
 
 LayerRule parse_layer_rule(const std::string& text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "models/architecture.h"
 
@@ -9,6 +10,7 @@ namespace comera::models {
 
 enum class Form : std::uint8_t { dense, tt, lowrank };
 const char* name_of(Form form);
+std::optional<Form> form_named(std::string_view name);  // none: there is no such form
 
 // An exception for the weights whose name matches `pattern`.
 struct LayerRule {

@@ -159,17 +159,10 @@ std::vector<LayerRule> exceptions_of(const OptionValues& values, const Preset& p
   return rules;
 }
 
-Form form_named(const std::string& name) {
-  return name == "dense" ? Form::dense : name == "lowrank" ? Form::lowrank : Form::tt;
-}
-
-// False: `preset` or `same`.
-bool is_form(const std::string& word) { return word == "dense" || word == "tt" || word == "lowrank"; }
-
 // None: the form of the other weights.
 std::optional<Form> table_form(const OptionValues& values, const Preset& preset) {
   const std::string& word = values.text("embedding-form");
-  if (is_form(word)) return form_named(word);
+  if (const std::optional<Form> form = form_named(word)) return form;
   const bool pairs = word == "preset" && preset.pair_tables && values.text("form") != "dense";
   return pairs ? std::optional(Form::lowrank) : std::nullopt;
 }
@@ -178,10 +171,10 @@ FormRules rules_from(const OptionValues& values, const Preset& preset, const Spe
   FormRules rules;
   const std::string& form = values.text("form");
   if (form == "auto") fail_input("[model] --form auto is chosen by --fit SIZE; add it, or use dense, tt or lowrank");
-  rules.form = form_named(form);
+  rules.form = form_named(form).value();
   rules.rank = values.has("rank") ? values.integer("rank") : preset.rank;
   rules.table_form = table_form(values, preset);
-  rules.table_form_asked = is_form(values.text("embedding-form"));
+  rules.table_form_asked = form_named(values.text("embedding-form")).has_value();
   rules.embedding_rank = embedding_rank(values, preset, spec);
   if (values.text("between") != "none") rules.between = layers::activation_named(values.text("between"));
   rules.least_rows = preset.least_rows, rules.least_entries = preset.least_entries;

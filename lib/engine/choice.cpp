@@ -8,6 +8,7 @@
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/data/collate.h"
+#include "lib/data/tokenizer/unicode.h"
 #include "lib/engine/answer.h"
 
 namespace comera::engine {
@@ -20,11 +21,10 @@ struct Candidate {
   std::int64_t scored;  // the last tokens, those of the choice
 };
 
-bool is_white(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 // The text of a question with one of its choices.
 std::string joined(const std::string& question, const std::string& choice) {
-  const bool apart = (!question.empty() && is_white(question.back())) || (!choice.empty() && is_white(choice.front()));
+  const auto space = [](char c) { return data::is_space(static_cast<unsigned char>(c)); };
+  const bool apart = (!question.empty() && space(question.back())) || (!choice.empty() && space(choice.front()));
   return question + (apart ? "" : " ") + choice;
 }
 

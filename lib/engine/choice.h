@@ -10,8 +10,8 @@
 
 namespace comera::engine {
 
-// log p(choice | question), summed over the choice's tokens. The choice follows the question after a blank,
-// unless the choice begins or the question ends with white space, which then is what stands between them.
+// log p(choice | question), summed over the choice's tokens. A blank stands between question and choice. None is
+// added where the question ends or the choice begins with white space.
 struct ChoiceLikelihood {
   double log_likelihood = 0;
   std::int64_t tokens = 0, bytes = 0;  // bytes: of the choice without the blank

@@ -135,7 +135,7 @@ OptionTable evaluate_table() {
         .default_text = "model",
         .group = "Data",
         .help = "model: the model's own; choice: multiple choice by log-likelihood (decoders), JSONL with the keys "
-                "question, choices and answer, a blank between question and choice if neither has one there; pairs: "
+                "question, choices and answer, with a blank between question and choice unless one is there; pairs: "
                 "embeddings of two columns of texts, where accuracy is the share of "
                 "first texts whose own second text is the nearest of --batch rows",
         .choices = {"model", "choice", "pairs"}},
