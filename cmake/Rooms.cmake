@@ -34,7 +34,7 @@ list(TRANSFORM bf16_sources PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/ OUTPUT_VARI
 list(TRANSFORM bf16_sources PREPEND ${CMAKE_SOURCE_DIR}/kernels/cpu/bf16/)
 list(REMOVE_ITEM sources ${replaced})
 list(FILTER sources EXCLUDE REGEX
-  "/(adagrad|adamw8|apollo|chain_decay|galore|host_copy|lomo|optimizer|rank_objective)[.]cpp$")
+  "/(adagrad|adamw8|apollo|chain_decay|galore|host_copy|lomo|muon|optimizer|rank_objective)[.]cpp$")
 # The ops with large products are built once more for AMX.
 file(GLOB amx_sources CONFIGURE_DEPENDS kernels/cpu/amx/*.cpp)
 list(APPEND amx_sources kernels/cpu/attention.cpp kernels/cpu/code_product.cpp kernels/cpu/tt_output_product.cpp

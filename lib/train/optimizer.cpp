@@ -58,7 +58,7 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
   if (options_.needs_norm_decay && decaying_.empty())
     fail_input(
         "[train] --weight-norm-decay {:g} would decay nothing: it is for weights in TT or low-rank form whose cores "
-        "have AdamW; use --weight-decay, or leave it out",
+        "have AdamW or Muon; use --weight-decay, or leave it out",
         options_.weight_norm_decay);
   groups_.resize(methods_.methods());
   for (Group& group : groups_) group.targets.reserve(parameters.size()), group.in_subspaces.reserve(parameters.size());
@@ -68,11 +68,12 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
 
 Optimizer::~Optimizer() = default;
 
-// The step of a decay is a share of AdamW's rate, which is the size of AdamW's steps and of no other method's.
+// The step of a decay is a share of the rate.
 bool Optimizer::norm_decays(const layers::ChainParameters& chain) const {
   return options_.weight_norm_decay > 0 && is_product(chain) &&
-         std::all_of(chain.cores.begin(), chain.cores.end(),
-                     [&](const Parameter* core) { return group_of_[static_cast<std::size_t>(core->index)] == 0; });
+         std::all_of(chain.cores.begin(), chain.cores.end(), [&](const Parameter* core) {
+           return methods_[group_of_[static_cast<std::size_t>(core->index)]].moves_by_rate();
+         });
 }
 
 // The norm of all gradients is known when all of them are.

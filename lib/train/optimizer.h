@@ -27,7 +27,8 @@ struct OptimizerOptions {
   double beta = 1e-6;   // weight of the squared norm of all cores (CoMERA, early stage)
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
   bool structured_rates = false;  // rates of cores by Parameter::structured_rate
-  // Above 0: the norm of a weight in TT or low-rank form with AdamW decays (kernels/chain_decay.h), its cores do not.
+  // Above 0: the norm of a weight in TT or low-rank form with AdamW or Muon decays (kernels/chain_decay.h), its cores
+  // do not.
   double weight_norm_decay = 0;
   bool needs_norm_decay = false;  // refuse a model in which no weight decays so
   // The rate and the corrections are those of a step; the decay is for parameters with weight decay.

@@ -2,6 +2,7 @@
 
     python3 tests/oracle/memory_methods.py > tests/oracle/memory_methods.h
     python3 tests/oracle/memory_methods.py adagrad > tests/oracle/adagrad.h    # and SGD
+    python3 tests/oracle/memory_methods.py muon > tests/oracle/muon.h
 
 needs torch and numpy. The model is the dense one of tests/engine/toy_model.h without dropout: a table for the first
 token, a linear layer with GELU, a linear classifier. The tests of the methods read the numbers.
@@ -173,6 +174,25 @@ class ApolloMini:
         return update
 
 
+class Muon:
+    """Momentum of 0.95 with Nesterov's step, by its singular values s: each of s / |s| becomes a polynomial of itself, five
+    times (Jordan et al. 2024). The update has the size of Adam's (arXiv 2502.16982)."""
+
+    def __init__(self):
+        self.adam, self.momentum = Adam(), {}
+
+    def __call__(self, name, g, step):
+        if name not in ("up.weight", "down.weight"):
+            return self.adam(name, g, step)
+        m = 0.95 * self.momentum.get(name, torch.zeros_like(g)) + 0.05 * g
+        self.momentum[name] = m
+        u, s, v = torch.linalg.svd(0.95 * m + 0.05 * g, full_matrices=False)
+        s = s / s.norm()
+        for _ in range(5):
+            s = float(np.float32(3.4445)) * s - float(np.float32(4.775)) * s**3 + float(np.float32(2.0315)) * s**5
+        return 0.2 * math.sqrt(max(g.shape)) * (u * s) @ v
+
+
 class Galore:
     """arXiv 2403.03507: Adam on P^T G for the first singular vectors P of the gradient's smaller side, new ones every 4
     steps, moments kept, alpha 0.7. A singular vector has no sign of its own: it is that which turns least from the old one."""
@@ -305,6 +325,8 @@ print("#pragma once\n\nnamespace oracle {\n")
 if sys.argv[1:] == ["adagrad"]:
     show("adagrad", train_by(DecoupledAdagrad))
     show("sgd", train_by(sgd))
+elif sys.argv[1:] == ["muon"]:
+    show("muon", train(lambda step, name: None, Muon()))
 else:
     show("adamw", train(lambda step, name: None, Adam()))
     show("compact", train(compact, Adam()))

@@ -11,6 +11,7 @@
 #include "lib/train/optimizer.h"
 #include "tests/engine/toy_model.h"
 #include "tests/oracle/adagrad.h"
+#include "tests/oracle/muon.h"
 
 using namespace comera;
 using engine::Engine;
@@ -135,6 +136,21 @@ TEST_CASE("memory methods: adagrad and sgd are PyTorch's, with weight decay apar
   }
   check(after_ten_steps(*adagrad, 1), oracle::adagrad);
   check(after_ten_steps(*sgd, 1), oracle::sgd);
+}
+
+// The polynomial multiplies a rounding by up to 500: 10 steps of 0.02 * 0.2 * 4 * 500 * 1e-16 or so.
+TEST_CASE("memory methods: muon is that of the singular values, with one moment, and of dense weights by name alone") {
+  const auto engine = engine_of({}, method("*=muon"));
+  for (const char* name : names) {
+    const Parameter& one = *engine->model().parameters().find(name);
+    const bool taken = one.linear && one.decay;
+    CHECK((engine->weights().state(2, one.index).shape == one.shape) == taken);
+    CHECK((engine->weights().state(0, one.index).shape == Shape{0}) == taken);
+  }
+  check(after_ten_steps(*engine, 1), oracle::muon);
+  CHECK_THROWS_WITH(engine_of({}, method("muon")),
+                    Catch::Contains("the model has no linear weight in TT or low-rank form"));
+  CHECK_THROWS_WITH(engine_of(compact(), method("*=muon")), Catch::Contains("--optimizer muon needs whole gradients"));
 }
 
 TEST_CASE("memory methods: adagrad is refused on a gradient in a subspace; sgd has no state that a new one would mix") {

@@ -14,6 +14,7 @@ using layers::Walk;
 class Adamw final : public Method {
  public:
   bool takes(const Parameter&, bool) const override { return true; }
+  bool moves_by_rate() const override { return true; }
 
   std::vector<ParameterState> state() const override {
     const auto shape = [](const Parameter& parameter) { return parameter.gradient_shape(); };

@@ -16,6 +16,7 @@ namespace {
 std::unique_ptr<Method> make_method(const std::string& name, const MethodSettings& settings) {
   if (name == "adagrad") return make_adagrad();
   if (name == "sgd") return make_sgd();
+  if (name == "muon") return make_muon();
   if (name == "adamw8bit") return make_adamw8bit(settings.least_elements);
   if (name == "apollo-mini") return make_apollo_mini(settings.least_elements);
   if (name == "galore" || name == "galore8bit")
@@ -65,8 +66,8 @@ const MethodRule* rule_at_once(const std::vector<MethodRule>& rules) {
 }
 
 const std::vector<std::string>& method_names() {
-  static const std::vector<std::string> names = {"adamw",      "adagrad",     "sgd",  "adamw8bit", "galore",
-                                                 "galore8bit", "apollo-mini", "lomo", "adalomo"};
+  static const std::vector<std::string> names = {"adamw",  "adagrad",    "sgd",         "muon", "adamw8bit",
+                                                 "galore", "galore8bit", "apollo-mini", "lomo", "adalomo"};
   return names;
 }
 
@@ -131,13 +132,18 @@ void MethodChoice::check(const layers::Parameters& parameters) const {
     if (std::none_of(all.begin(), all.end(), [&](const Parameter& p) { return matches(rule, p); }))
       fail_input("[train] --optimizer {}: no layer of the model matches; its layers are {}", word_of(rule),
                  some_layers(parameters));
-    if (std::none_of(all.begin(), all.end(), [&](const Parameter& p) { return matches(rule, p) && takes(rule, p); }))
+    if (std::any_of(all.begin(), all.end(), [&](const Parameter& p) { return matches(rule, p) && takes(rule, p); }))
+      continue;
+    if (rule.method == "muon")
       fail_input(
-          "[train] --optimizer {}: {} has no dense linear weight of {} elements or more{}; cores of tensor trains, "
-          "tables and small weights have AdamW in 32 bits; use adamw, or adagrad or sgd, which take them",
-          word_of(rule), rule.glob.empty() ? "the model" : "what matches", settings_.least_elements,
-          rule.method.ends_with("lomo") || (rule.glob.empty() && rule.method.starts_with("galore")) ? " in a block"
-                                                                                                    : "");
+          "[train] --optimizer {}: {} has no linear weight in TT or low-rank form; use --form tt or lowrank, or name "
+          "dense linear weights, such as '*=muon'",
+          word_of(rule), rule.glob.empty() ? "the model" : "what matches");
+    fail_input(
+        "[train] --optimizer {}: {} has no dense linear weight of {} elements or more{}; cores of tensor trains, "
+        "tables and small weights have AdamW in 32 bits; use adamw, or adagrad or sgd, which take them",
+        word_of(rule), rule.glob.empty() ? "the model" : "what matches", settings_.least_elements,
+        rule.method.ends_with("lomo") || (rule.glob.empty() && rule.method.starts_with("galore")) ? " in a block" : "");
   }
   for (const Parameter& parameter : all) (*this)[number_of(parameter)].check(parameter);
 }

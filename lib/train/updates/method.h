@@ -21,7 +21,7 @@ struct Target {
   void* value = nullptr;
   void* gradient = nullptr;
   const kernels::AdamwScalars* scalars = nullptr;
-  double rate_scale = 1;  // of the scalars' learning rate; AdamW alone follows it
+  double rate_scale = 1;  // of the scalars' learning rate; methods that move by the rate follow it
 };
 
 // Layout of StepState::update.
@@ -64,6 +64,8 @@ class Method {
   // True if it updates a parameter in the backward, as soon as the gradient is finished, and not at the end of the
   // step.
   virtual bool at_once() const { return false; }
+  // True if the size of a step is the rate, whatever the size of the gradient is: AdamW's rates and decays fit.
+  virtual bool moves_by_rate() const { return false; }
   // The tensors that it keeps for each of its parameters between steps.
   virtual std::vector<engine::ParameterState> state() const = 0;
   // Reads gradients times StepScalars::gradient_scale. Changes nothing if StepScalars::finite is 0. Neither is known in
@@ -76,6 +78,8 @@ std::unique_ptr<Method> make_adamw();
 // A sum of squared gradients per number, and no state (kernels/adagrad.h).
 std::unique_ptr<Method> make_adagrad();
 std::unique_ptr<Method> make_sgd();
+// Momentum with singular values near 1 (kernels/muon.h).
+std::unique_ptr<Method> make_muon();
 // Moments in 8 bits (kernels/adamw8.h), of dense linear weights with at least so many elements.
 std::unique_ptr<Method> make_adamw8bit(std::int64_t least_elements);
 // GaLore (arXiv 2403.03507): the constants of its pretraining are the defaults.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --optimizer adagrad, sgd, adamw8bit, galore, galore8bit, apollo-mini, lomo, adalomo, and by name: the same bytes for
+# --optimizer adagrad, sgd, muon, adamw8bit, galore, galore8bit, apollo-mini, lomo, adalomo, and by name: the same bytes for
 # any number of threads and after a resume, fewer bytes of state, through a removal of ranks; refused where it has
 # nothing to do and on a resume of another optimiser. AdamW's default rates are named where they are not for a method.
 . "$(dirname "$0")/../expect.sh"
@@ -9,7 +9,7 @@ wide=("${tiny[@]}" --hidden 64 --intermediate 128 --save-every 2)
 subspaces=(--galore-rank 8 --galore-refresh 3)
 
 named='adamw8bit,*attention*=apollo-mini,*output.dense=galore'
-for method in adagrad sgd adamw8bit galore galore8bit apollo-mini lomo adalomo "$named"; do for form in dense tt; do
+for method in adagrad sgd '*=muon' adamw8bit galore galore8bit apollo-mini lomo adalomo "$named"; do for form in dense tt; do
   # of the model in TT form the pooler's and the classifier's weights are too small or chains, so one layer stays dense
   [ $form = dense ] && forms=(--form dense) || forms=(--form tt --layer '*output.dense=form:dense')
   run "$COMERA" pretrain "${wide[@]}" "${forms[@]}" --optimizer adamw -o plain
@@ -61,6 +61,30 @@ run "$COMERA" pretrain --resume fallen2
 expect_exit 0
 expect_same_bytes fallen1/model.safetensors fallen2/model.safetensors
 
+# cores have Muon without a name, tables and diagonals AdamW; a removal of ranks slices the momentum, and a resume in the
+# late stage changes nothing
+run "$COMERA" pretrain "${falling[@]/adagrad/muon}" -o turned
+expect_exit 0
+python3 - <<'PY' || fail 'cores of linear weights have a momentum of their shape, all others the moments of AdamW'
+import json, struct
+def shapes(name):
+    with open(f"turned/checkpoints/step-00000012/{name}.safetensors", "rb") as file:
+        tensors = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
+        return {key: one["shape"] for key, one in tensors.items() if key != "__metadata__"}
+weights, states = shapes("model"), shapes("optimizer")
+for key in weights:
+    found = {state for state in ("moment1", "moment2", "momentum") if f"{state}.{key}" in states}
+    core = ".tt." in key and "embeddings" not in key
+    assert found == ({"momentum"} if core else {"moment1", "moment2"}), (key, found)
+    assert not core or states[f"momentum.{key}"] == weights[key], key
+assert any(".rank." in key and shape != [4] for key, shape in weights.items()), weights
+PY
+cp turned/model.safetensors turned.safetensors
+rm -r turned/checkpoints/step-00000012 turned/model.safetensors
+run "$COMERA" pretrain --resume turned
+expect_exit 0
+expect_same_bytes turned.safetensors turned/model.safetensors
+
 # a basis is a state: a resume between two of them has it, and a later one comes from the gradient of its step
 run "$COMERA" pretrain "${wide[@]}" "${subspaces[@]}" --form dense --optimizer galore -o one
 expect_exit 0
@@ -98,6 +122,8 @@ refuses 'no layer of the model matches; its layers are' --data train.tsv "${colu
   --optimizer 'nothing*=galore'
 refuses 'what matches has no dense linear weight' --data train.tsv "${columns[@]}" --form tt --hidden 64 \
   --optimizer '*attention*=galore'
+refuses "no linear weight in TT or low-rank form; use --form tt or lowrank, or name dense linear weights" \
+  --data train.tsv "${columns[@]}" --form dense --optimizer muon
 refuses "no method 'galor'; did you mean galore" --data train.tsv "${columns[@]}" --optimizer galor
 refuses 'has no dense linear weight of 4096 elements or more in a block' --data train.tsv "${columns[@]}" --form tt \
   --hidden 64 --optimizer galore

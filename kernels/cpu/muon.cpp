@@ -1,0 +1,123 @@
+// Muon on the CPU. Matrices are dealt to lanes. The workspace of a lane suffices for the largest matrix.
+#include "kernels/muon.h"
+
+#include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/transpose.h"
+#include "kernels/cpu/common/workspace.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/host/thread_pool.h"
+
+namespace comera::kernels::COMERA_CPU {
+namespace {
+
+constexpr int most_lanes = 8;
+
+struct Memory {
+  float *x, *next;         // [longer, shorter]
+  float *square, *factor;  // [shorter, shorter]
+  std::size_t bytes;
+
+  Memory(void* memory, const MuonShape& s) {
+    Workspace workspace(memory);
+    x = workspace.floats(s.longer * s.shorter), next = workspace.floats(s.longer * s.shorter);
+    square = workspace.floats(s.shorter * s.shorter), factor = workspace.floats(s.shorter * s.shorter);
+    bytes = workspace.used();
+  }
+};
+
+MuonShape shape_of(const MuonTensor& t) { return muon_shape(t.rows, t.columns); }
+
+std::size_t bytes_of_lane(const Muon& a) {
+  std::size_t bytes = 0;
+  for (int i = 0; i < a.count; ++i) bytes = max(bytes, Memory(nullptr, shape_of(a.tensors[i])).bytes);
+  return bytes;
+}
+
+std::size_t workspace_bytes(const Context&, const Muon& a) { return min(a.count, most_lanes) * bytes_of_lane(a); }
+
+// New momentum, and U in the order of the value. Returns the sum of U's squares.
+double average(const MuonTensor& t, const MuonFactors& f, float* u) {
+  auto* m = static_cast<float*>(t.momentum);
+  const auto* gradient = static_cast<const float*>(t.gradient);
+  const F scale = set(f.scale), momentum = set(f.momentum), rest = set(f.rest);
+  sweep(0, t.rows * t.columns, [&](std::int64_t i, auto lanes) {
+    const F part = rest * (load(gradient + i, lanes) * scale), next = fma(momentum, load(m + i, lanes), part);
+    store(m + i, next, lanes);
+    store(u + i, fma(momentum, next, part), lanes);
+  });
+  double sum = 0;
+  for (std::int64_t i = 0; i < t.rows * t.columns; ++i) sum += static_cast<double>(u[i]) * u[i];
+  return sum;
+}
+
+// factor = x1 I + x3 S + x5 S^2
+void polynomial(std::int64_t n, const float* square, float* factor) {
+  const MuonPolynomial p;
+  const F x3 = set(p.x3), x5 = set(p.x5);
+  SmallGemm({n, n, n, n, n, n})(square, square, factor);
+  sweep(0, n * n, [&](std::int64_t i, auto lanes) {
+    store(factor + i, fma(x5, load(factor + i, lanes), x3 * load(square + i, lanes)), lanes);
+  });
+  for (std::int64_t j = 0; j < n; ++j) factor[j * n + j] += p.x1;
+}
+
+// Returns the matrix with singular values near 1, in `x` or in `next`.
+float* orthogonalise(const MuonShape& s, float* x, float* next, const Memory& memory) {
+  const std::int64_t m = s.longer, n = s.shorter;
+  const SmallGemm square({n, n, m, n, n, n, false, true}), multiply({m, n, n, n, n, n});
+  for (int iteration = 0; iteration < muon_iterations; ++iteration) {
+    square(x, x, memory.square);
+    polynomial(n, memory.square, memory.factor);
+    multiply(x, memory.factor, next);
+    float* const done = next;
+    next = x, x = done;
+  }
+  return x;
+}
+
+void update(const Muon& a, const MuonTensor& t, void* workspace) {
+  const MuonShape s = shape_of(t);
+  const std::int64_t count = s.longer * s.shorter;
+  const MuonFactors f(*t.scalars, a.scalars->gradient_scale, a.momentum, t.rate_scale);
+  const Memory memory(workspace, s);
+  const F inverse = set(muon_inverse(average(t, f, memory.next)));
+  float *x = memory.x, *other = memory.next;
+  if (s.turned) {
+    transpose(s.shorter, s.longer, other, s.longer, x, s.shorter);
+  } else {
+    x = memory.next, other = memory.x;
+  }
+  sweep(0, count, [&](std::int64_t i, auto lanes) { store(x + i, load(x + i, lanes) * inverse, lanes); });
+  const float* result = orthogonalise(s, x, other, memory);
+  if (s.turned) {
+    float* const turned = result == memory.x ? memory.next : memory.x;
+    transpose(s.longer, s.shorter, result, s.shorter, turned, s.longer);
+    result = turned;
+  }
+  auto* w = static_cast<float*>(t.value);
+  const F rate = set(f.rate), decay = set(f.decay), size = set(muon_size(s.longer));
+  sweep(0, count, [&](std::int64_t i, auto lanes) {
+    const F value = load(w + i, lanes);
+    store(w + i, fnma(rate, fma(decay, value, size * load(result + i, lanes)), value), lanes);
+  });
+}
+
+Status run(const Context& context, const Muon& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
+  if (a.scalars->finite == 0) return Status::ok;
+  const int lanes = min(a.count, most_lanes);
+  const std::size_t bytes = bytes_of_lane(a);
+  parallel_for(context, lanes, [&](std::int64_t lane) {
+    for (int i = static_cast<int>(lane); i < a.count; i += lanes)
+      update(a, a.tensors[i], static_cast<char*>(context.workspace) + static_cast<std::size_t>(lane) * bytes);
+  });
+  return Status::ok;
+}
+
+}  // namespace
+
+void bind(Op<Muon>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
+
+}  // namespace comera::kernels::COMERA_CPU
