@@ -5,6 +5,8 @@
 // A core G [r, s, q] of a tensor train is a matrix in two ways, [r s, q] and [r, s q].
 #pragma once
 
+#include <cmath>
+
 #include "kernels/philox.h"
 #include "kernels/step_scalars.h"
 

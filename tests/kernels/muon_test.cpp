@@ -133,12 +133,14 @@ TEST_CASE("muon: singular vectors stay, and singular values follow the polynomia
     return (i == j) - 2 * (i + 1.0) * (j + 1.0) / square;
   };
   const auto product = [&](const std::vector<double>& values) {
-    std::vector<double> x(6 * 4, 0.0);
+    std::vector<double> x;
     for (int i = 0; i < 6; ++i)
-      for (int j = 0; j < 4; ++j)
+      for (int j = 0; j < 4; ++j) {
+        double sum = 0;
         for (int k = 0; k < 4; ++k)
-          x[static_cast<std::size_t>(i * 4 + j)] +=
-              reflected(6, i, k) * values[static_cast<std::size_t>(k)] * reflected(4, k, j);
+          sum += reflected(6, i, k) * values[static_cast<std::size_t>(k)] * reflected(4, k, j);
+        x.push_back(sum);
+      }
     return x;
   };
   std::vector<double> wanted;
