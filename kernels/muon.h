@@ -60,7 +60,7 @@ struct MuonFactors {
 COMERA_HD inline float mixed(const MuonFactors& f, float momentum, float g) {
   return fmaf(f.momentum, momentum, f.rest * (g * f.scale));
 }
-// Of 1 / |U|.
+// 1 / |U|; 0 for a matrix of zeros.
 COMERA_HD inline float muon_inverse(double square_sum) {
   return square_sum > 0 ? static_cast<float>(1 / sqrt(square_sum)) : 0.0F;
 }
