@@ -51,11 +51,6 @@ std::size_t workspace_bytes(const Context&, const ChainDecay& a) {
   return parts.bytes();
 }
 
-struct Items {
-  static constexpr int capacity = static_cast<int>(parameter_bytes / sizeof(Item));
-  Item item[capacity];
-};
-
 // A block of a core: `rows` matrices [sizes, columns], `ld` apart.
 struct Block {
   float* values;
@@ -192,7 +187,7 @@ __device__ void shrink(const Item& c, int k, float factor) {
 }
 
 __global__ void __launch_bounds__(threads)
-    decay_chains(const Items __grid_constant__ items, const ChainDecay __grid_constant__ a) {
+    decay_chains(const Items<Item> __grid_constant__ items, const ChainDecay __grid_constant__ a) {
   begin_kernel();
   const Item& c = items.item[blockIdx.x];
   __shared__ double factors[max_cores];  // of each core; below 0: a bond is empty
@@ -219,14 +214,8 @@ Status run(const Context& context, const ChainDecay& a) {
   if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
   return with_element(context, [&](auto) {
     Parts parts(context.workspace);
-    for (int first = 0; first < a.count; first += Items::capacity) {
-      Items items;
-      const int count = a.count - first < Items::capacity ? a.count - first : Items::capacity;
-      for (int i = 0; i < count; ++i) items.item[i] = item_of(a.chains[first + i], parts);
-      const Status status = launch(context, {static_cast<unsigned>(count), threads}, decay_chains, items, a);
-      if (status != Status::ok) return status;
-    }
-    return Status::ok;
+    return launch_items(
+        context, a.count, threads, decay_chains, [&](int i) { return item_of(a.chains[i], parts); }, a);
   });
 }
 

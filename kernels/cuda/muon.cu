@@ -41,11 +41,6 @@ std::size_t workspace_bytes(const Context&, const Muon& a) {
   return parts.bytes();
 }
 
-struct Items {
-  static constexpr int capacity = static_cast<int>(parameter_bytes / sizeof(Item));
-  Item item[capacity];
-};
-
 // Place in the value of element e of x.
 COMERA_DEVICE int place(const Item& t, int e) { return t.turned ? e % t.shorter * t.longer + e / t.shorter : e; }
 
@@ -104,7 +99,7 @@ __device__ void multiply(const Item& t, const float* x, float* next) {
 }
 
 __global__ void __launch_bounds__(threads)
-    muon(const Items __grid_constant__ items, const StepScalars* scalars, double momentum) {
+    muon(const Items<Item> __grid_constant__ items, const StepScalars* scalars, double momentum) {
   begin_kernel();
   if (scalars->finite == 0) return;
   const Item& t = items.item[blockIdx.x];
@@ -129,15 +124,8 @@ Status run(const Context& context, const Muon& a) {
   if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
   return with_element(context, [&](auto) {
     Parts parts(context.workspace);
-    for (int first = 0; first < a.count; first += Items::capacity) {
-      Items items;
-      const int count = a.count - first < Items::capacity ? a.count - first : Items::capacity;
-      for (int i = 0; i < count; ++i) items.item[i] = item_of(a.tensors[first + i], parts);
-      const Status status =
-          launch(context, {static_cast<unsigned>(count), threads}, muon, items, a.scalars, a.momentum);
-      if (status != Status::ok) return status;
-    }
-    return Status::ok;
+    return launch_items(
+        context, a.count, threads, muon, [&](int i) { return item_of(a.tensors[i], parts); }, a.scalars, a.momentum);
   });
 }
 

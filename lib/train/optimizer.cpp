@@ -68,7 +68,7 @@ Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const Optimizer
 
 Optimizer::~Optimizer() = default;
 
-// The step of a decay is a share of the rate.
+// The decay is a share of the rate, so it is for methods whose steps have the size of the rate.
 bool Optimizer::norm_decays(const layers::ChainParameters& chain) const {
   return options_.weight_norm_decay > 0 && is_product(chain) &&
          std::all_of(chain.cores.begin(), chain.cores.end(), [&](const Parameter* core) {

@@ -69,4 +69,26 @@ Status launch_batches(const Context& context, std::vector<Item> items, dim3 thre
   return status;
 }
 
+// Items with one block each.
+template <class Item>
+struct Items {
+  static constexpr int capacity = static_cast<int>(parameter_bytes / sizeof(Item));
+  Item item[capacity];
+};
+
+// Calls kernel(items, rest...) for the items make(0) to make(count - 1), which it makes in this order.
+template <class Make, class Kernel, class... Rest>
+Status launch_items(const Context& context, int count, unsigned threads, Kernel kernel, const Make& make,
+                    const Rest&... rest) {
+  using Some = Items<decltype(make(0))>;
+  for (int first = 0; first < count; first += Some::capacity) {
+    Some items;
+    const int some = count - first < Some::capacity ? count - first : Some::capacity;
+    for (int i = 0; i < some; ++i) items.item[i] = make(first + i);
+    const Status status = launch(context, {static_cast<unsigned>(some), threads}, kernel, items, rest...);
+    if (status != Status::ok) return status;
+  }
+  return Status::ok;
+}
+
 }  // namespace comera::kernels::cuda

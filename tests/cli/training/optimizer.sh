@@ -1,12 +1,32 @@
 #!/usr/bin/env bash
-# --optimizer adagrad, sgd, muon, adamw8bit, galore, galore8bit, apollo-mini, lomo, adalomo, and by name: the same bytes for
-# any number of threads and after a resume, fewer bytes of state, through a removal of ranks; refused where it has
+# --optimizer adagrad, sgd, muon, adamw8bit, galore, galore8bit, apollo-mini, lomo, adalomo, and by name: the same bytes
+# for any number of threads and after a resume, fewer bytes of state, through a removal of ranks; refused where it has
 # nothing to do and on a resume of another optimiser. AdamW's default rates are named where they are not for a method.
 . "$(dirname "$0")/../expect.sh"
 # shellcheck source=../tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 wide=("${tiny[@]}" --hidden 64 --intermediate 128 --save-every 2)
 subspaces=(--galore-rank 8 --galore-refresh 3)
+
+# expect_states RUN STATE ONLY NOT: weights whose names match ONLY and not NOT have this state of their shape, the others
+# AdamW's moments; and ranks were removed
+expect_states() {
+  python3 - "$@" <<'PY' || fail "$2 is the state of the weights that the method takes, in their shape"
+import json, re, struct, sys
+run, state, only, but = sys.argv[1:]
+def shapes(name):
+    with open(f"{run}/checkpoints/step-00000012/{name}.safetensors", "rb") as file:
+        tensors = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
+        return {key: one["shape"] for key, one in tensors.items() if key != "__metadata__"}
+weights, states = shapes("model"), shapes("optimizer")
+for key in weights:
+    found = {one for one in ("moment1", "moment2", state) if f"{one}.{key}" in states}
+    taken = re.search(only, key) and not re.search(but, key)
+    assert found == ({state} if taken else {"moment1", "moment2"}), (key, found)
+    assert not taken or ".tt." not in key or states[f"{state}.{key}"] == weights[key], key
+assert any(".rank." in key and shape != [4] for key, shape in weights.items()), weights
+PY
+}
 
 named='adamw8bit,*attention*=apollo-mini,*output.dense=galore'
 for method in adagrad sgd '*=muon' adamw8bit galore galore8bit apollo-mini lomo adalomo "$named"; do for form in dense tt; do
@@ -43,19 +63,7 @@ for threads in 1 2; do
   expect_exit 0
 done
 expect_same_bytes fallen1/model.safetensors fallen2/model.safetensors
-python3 - <<'PY' || fail 'cores have sums of squares of their shape, rank diagonals the moments of AdamW'
-import json, struct
-def shapes(name):
-    with open(f"fallen1/checkpoints/step-00000012/{name}.safetensors", "rb") as file:
-        tensors = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
-        return {key: one["shape"] for key, one in tensors.items() if key != "__metadata__"}
-weights, states = shapes("model"), shapes("optimizer")
-for key in weights:
-    found = {state for state in ("moment1", "moment2", "square_sum") if f"{state}.{key}" in states}
-    assert found == ({"moment1", "moment2"} if ".rank." in key else {"square_sum"}), (key, found)
-    assert ".tt." not in key or states[f"square_sum.{key}"] == weights[key], key
-assert any(".rank." in key and shape != [4] for key, shape in weights.items()), weights
-PY
+expect_states fallen1 square_sum '.' '\.rank\.'
 rm -r fallen2/checkpoints/step-00000012 fallen2/model.safetensors
 run "$COMERA" pretrain --resume fallen2
 expect_exit 0
@@ -65,20 +73,7 @@ expect_same_bytes fallen1/model.safetensors fallen2/model.safetensors
 # late stage changes nothing
 run "$COMERA" pretrain "${falling[@]/adagrad/muon}" -o turned
 expect_exit 0
-python3 - <<'PY' || fail 'cores of linear weights have a momentum of their shape, all others the moments of AdamW'
-import json, struct
-def shapes(name):
-    with open(f"turned/checkpoints/step-00000012/{name}.safetensors", "rb") as file:
-        tensors = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
-        return {key: one["shape"] for key, one in tensors.items() if key != "__metadata__"}
-weights, states = shapes("model"), shapes("optimizer")
-for key in weights:
-    found = {state for state in ("moment1", "moment2", "momentum") if f"{state}.{key}" in states}
-    core = ".tt." in key and "embeddings" not in key
-    assert found == ({"momentum"} if core else {"moment1", "moment2"}), (key, found)
-    assert not core or states[f"momentum.{key}"] == weights[key], key
-assert any(".rank." in key and shape != [4] for key, shape in weights.items()), weights
-PY
+expect_states turned momentum '\.tt\.' 'embeddings'
 cp turned/model.safetensors turned.safetensors
 rm -r turned/checkpoints/step-00000012 turned/model.safetensors
 run "$COMERA" pretrain --resume turned
