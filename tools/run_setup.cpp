@@ -58,15 +58,15 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
   setup.open.machine.paths = setup.paths.get();
 }
 
-// The values of options that older recipes lack: the program had one rate for all cores, no decay of a norm, and
-// neither a form nor a rate of tables.
-void set_absent(OptionValues& values) {
-  const bool without_tables = values.table().find("embedding-form") && !values.given("embedding-form");
+// The values of options that older recipes lack: the program had one rate for all cores, no decay of a norm, AdamW
+// (`optimizer`) for all weights, no form of tables, and for many models no rate of tables.
+void set_absent(OptionValues& values, const std::string& optimizer) {
   for (const auto& [name, value] :
        {std::pair{"core-rates", "uniform"}, {"weight-norm-decay", "0"}, {"embedding-form", "same"}})
     if (values.table().find(name) && !values.given(name)) values.set(name, value, OptionSource::file);
   for (const auto& [name, other] : {std::pair{"lr-table-cores", "lr-cores"}, {"lr-tables", "lr"}})
-    if (without_tables && !values.given(name)) values.set(name, format_real(values.real(other)), OptionSource::file);
+    if (!values.given(name) && values.has(other)) values.set(name, format_real(values.real(other)), OptionSource::file);
+  train::complete_methods(values, optimizer);
 }
 
 // Reads the recipe under the folder's lock, so no other process changes it.
@@ -74,10 +74,10 @@ void take_recipe(OptionValues& values, const RunSetup& setup) {
   const std::string path = setup.run->recipe_path(), recipe = read_file(path);
   OptionValues before(values.table());
   apply_toml(before, recipe, path);
-  set_absent(before);
+  set_absent(before, "adamw");
   keep_choice(values, before);
   apply_toml(values, recipe, path);
-  set_absent(values);
+  set_absent(values, before.list("optimizer").front());
   train::check_resume(before, values, values.flag("override"));
 }
 
@@ -223,9 +223,9 @@ RunSetup setup_without_data(OptionValues& values, const std::function<void(Optio
 }
 
 report::Facts settings_of(const OptionValues& values) {
-  static constexpr const char* always[] = {"model",    "form",     "rank",   "task",   "data",       "dev",
-                                           "seq",      "batch",    "steps",  "epochs", "lr",         "lr-cores",
-                                           "lr-ranks", "schedule", "warmup", "seed",   "activations"};
+  static constexpr const char* always[] = {"model",    "form",     "rank",   "task",   "data",        "dev",
+                                           "seq",      "batch",    "steps",  "epochs", "lr",          "lr-cores",
+                                           "lr-ranks", "schedule", "warmup", "seed",   "activations", "optimizer"};
   const OptionValues defaults(values.table());
   // A resumed run gets every option from its recipe, so only values that differ from the default are shown.
   const auto says_something = [&](const std::string& name) {

@@ -54,7 +54,7 @@ Option optimizer_option(const char* group) {
           "match counts",
       .metavar = "[GLOB=]METHOD,...",
       .result_relevant = true,
-      .relevant_words = counted_methods,
+      .relevant_words = [](const std::vector<std::string>& words) { return counted_methods(words); },
       .default_words = "adamw",
       .suggested = method_names(),
       .synonyms = {"optim"}};
@@ -213,6 +213,19 @@ std::vector<Option> memory_options(const char* group) {
   return rows;
 }
 
+void complete_methods(OptionValues& values, const std::string& of_all) {
+  const bool given = values.given("optimizer");
+  const auto words = counted_methods(given ? values.list("optimizer") : std::vector<std::string>(), of_all);
+  values.set("optimizer", join(words, ","), given ? values.source("optimizer") : OptionSource::fallback);
+}
+
+void settle_optimizer(OptionValues& values) { complete_methods(values, default_method(values.text("form"))); }
+
+void name_default_method(std::vector<Option>& rows) {
+  for (Option& option : rows)
+    if (option.name == "optimizer") option.default_words = "muon with --form tt or lowrank, else adamw";
+}
+
 void refuse_settings_without_effect(const OptionValues& values) {
   // --fit and --explain try policies that the call does not name.
   for (const char* name : {"fit", "explain"})
@@ -232,6 +245,8 @@ void read_memory_options(const OptionValues& values, engine::EngineOptions& engi
   activations.directions = {values.integer("velora-group"), values.real("velora-scale")};
   activations.offloading = offload_settings(values, activations.offloads());
   optimizer.methods.rules = parse_methods(values.list("optimizer"));
+  if (values.source("optimizer") != OptionSource::flag)
+    for (MethodRule& rule : optimizer.methods.rules) rule.by_default = true;
   optimizer.methods.galore = {values.integer("galore-rank"), values.integer("galore-refresh"),
                               values.real("galore-scale")};
   if (rule_at_once(optimizer.methods.rules)) optimizer.max_norm = 0;  // the norm of all gradients is not known

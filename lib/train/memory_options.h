@@ -10,6 +10,12 @@ namespace comera::train {
 
 // --activations and --optimizer in this group of help, and the settings of --activations compact.
 std::vector<Option> memory_options(const char* group);
+// Completes the words of --optimizer: its first one is a method for all, `of_all` if the call has none.
+void complete_methods(OptionValues& values, const std::string& of_all);
+// The same with default_method().
+void settle_optimizer(OptionValues& values);
+// In help.
+void name_default_method(std::vector<Option>& rows);
 // InputError for a setting of the command line whose policy or method the call does not have, as
 // refuse_without_effect().
 void refuse_settings_without_effect(const OptionValues& values);

@@ -322,7 +322,9 @@ void record(const OptionValues& values) {
   const Backend backend = recording_backend();
   const plan::Machine machine{&backend, DType::bf16, nullptr};
   engine::EngineOptions how;
-  how.update = train::optimizer({.weight_norm_decay = 1});
+  how.update =
+      train::optimizer({.weight_norm_decay = 1,
+                        .methods = {.rules = {{.glob = "", .method = train::default_method(values.text("form"))}}}});
   engine::Engine engine(machine, models::factory_of(spec, machine.dtype), how);
   emulator::set_watcher([](emulator::Moment moment) {
     moment == emulator::Moment::begin ? recorder().begin_launch() : recorder().end_launch();

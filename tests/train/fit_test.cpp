@@ -54,7 +54,7 @@ train::PlannedStep plan_by_order(const OptionValues& values) {
   const std::vector<MemoryChoice> order = memory_choices(parse({"--batch", "4"}), FreeOptions::all, {});
   const auto at = std::find(order.begin(), order.end(), train::current_choice(values));
   REQUIRE(at != order.end());
-  if (at->optimizer == "adamw8bit" && at->activations == "block,int4-stochastic")
+  if (at->optimizer == "muon,*=adamw8bit" && at->activations == "block,int4-stochastic")
     fail_input("[train] no weights for 8 bits");
   train::PlannedStep step;
   step.bytes = 1000 - 10 * static_cast<std::size_t>(at - order.begin());
@@ -67,7 +67,7 @@ train::PlannedStep plan_by_order(const OptionValues& values) {
 
 TEST_CASE(
     "memory is given up in the documented order: exact means, bf16, int8, blocks, 8-bit moments, int4, projections") {
-  CHECK(words(memory_choices(parse({"--batch", "4"}), FreeOptions::open, {})) ==
+  CHECK(words(memory_choices(parse({"--form", "dense", "--batch", "4"}), FreeOptions::open, {})) ==
         std::vector<std::string>{" keep adamw 4x1",
                                  " cheap adamw 4x1",
                                  " cheap adamw 2x2",
@@ -102,6 +102,8 @@ TEST_CASE(
                                  " block,compact,int4-stochastic adamw 4x1",
                                  " block,compact,int4-stochastic adamw 2x2",
                                  " block,compact,int4-stochastic adamw 1x4"});
+  for (const MemoryChoice& choice : memory_choices(parse({"--batch", "4"}), FreeOptions::open, {}))
+    CHECK((choice.optimizer == "muon" || choice.optimizer == "muon,*=adamw8bit"));  // cores keep their method
 }
 
 TEST_CASE("given options stay, and every choice learns the same batch") {
@@ -142,11 +144,11 @@ TEST_CASE("the first choice below the figure is chosen, and below the minimum no
   for (const auto& [limit, chosen] : {std::pair<std::size_t, std::size_t>{1001, 0}, {1000, 1}, {990, 2}, {905, 10}})
     CHECK(train::fit(values, limit, {}, plan_by_order).chosen == chosen);
   const train::Fit last = train::fit(values, 755, {}, plan_by_order);
-  CHECK(last.rows[last.chosen].choice.optimizer == "adamw");  // 8-bit moments beside int4 are refused
+  CHECK(last.rows[last.chosen].choice.optimizer == "muon");  // 8-bit moments beside int4 are refused
   CHECK_THROWS_WITH(
       train::fit(values, 670, {}, plan_by_order),
       Catch::Contains("at least 670 B are needed, by --activations block,compact,int4-stochastic --optimizer "
-                      "adamw --batch 1 --accumulate 4 (scratch 400 B; the largest part is head.logits (400 B)") &&
+                      "muon --batch 1 --accumulate 4 (scratch 400 B; the largest part is head.logits (400 B)") &&
           Catch::Contains("--fit 1MiB or more"));
 }
 
@@ -157,7 +159,7 @@ TEST_CASE("an input error of the call itself is thrown") {
 }
 
 TEST_CASE("each policy of the order needs less memory for saved tensors, and the choice follows the figure") {
-  const OptionValues values = parse({"--batch", "8", "--activations", "keep"});
+  const OptionValues values = parse({"--form", "dense", "--batch", "8", "--activations", "keep"});
   const train::Fit all = train::fit(values, std::size_t{1} << 40, {}, plan_toy);
   CHECK(all.chosen == 0);
   REQUIRE(all.rows.size() >= 4);
@@ -171,12 +173,12 @@ TEST_CASE("each policy of the order needs less memory for saved tensors, and the
 }
 
 TEST_CASE("a run without enough memory gets the next cheaper choice after its own") {
-  OptionValues values = parse({"--batch", "4"});
+  OptionValues values = parse({"--optimizer", "muon", "--batch", "4"});
   CHECK(train::next_cheaper(values, 1000, 0, plan_by_order) ==
         "--activations cheap needs 990 B by plan; --fit SIZE chooses by itself");
   CHECK(train::next_cheaper(values, 1000, 975, plan_by_order) ==
         "--activations cheap --batch 1 --accumulate 4 needs 970 B by plan; --fit SIZE chooses by itself");
-  values = parse({"--batch", "4", "--activations", "block,int8"});
+  values = parse({"--optimizer", "muon", "--batch", "4", "--activations", "block,int8"});
   CHECK_THAT(train::next_cheaper(values, 840, 0, plan_by_order),
              Catch::StartsWith("--batch 2 --accumulate 2 needs 830 B"));
   CHECK_THAT(train::next_cheaper(values, 840, 10, plan_by_order), Catch::Contains("use a smaller model"));

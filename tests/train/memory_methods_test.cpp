@@ -338,7 +338,7 @@ TEST_CASE("memory methods: galore8bit is GaLore of the formulas with moments in 
   CHECK(nearest("galore") > one_code);
 }
 
-TEST_CASE("memory methods: of rules by name the last match counts") {
+TEST_CASE("memory methods: of rules by name the last that takes a weight counts") {
   const auto methods = [](const std::vector<std::string>& words) {
     return train::MethodChoice({.rules = train::parse_methods(words), .least_elements = 40, .galore = {.rank = 2}});
   };
@@ -361,9 +361,15 @@ TEST_CASE("memory methods: of rules by name the last match counts") {
                     Catch::Contains("table=galore: what matches has no dense linear weight"));
   CHECK_THROWS_WITH(methods({"up=galor"}), Catch::Contains("there is no method 'galor'; did you mean galore?"));
   CHECK_THROWS_WITH(methods({"=galore"}), Catch::Contains("no layer is named"));
+  // a method that does not take a weight leaves it to the one before
+  CHECK(number(methods({"adamw8bit", "*=apollo-mini"}), "down.weight") == 2);
+  CHECK(number(methods({"adamw8bit", "*=muon"}), "table.weight") == 0);
+  CHECK(number(methods({"sgd", "*=galore"}), "up.weight") == 2);
+  CHECK(number(methods({"sgd", "*=galore"}), "up.bias") == 1);
   CHECK(train::counted_methods({}) == std::vector<std::string>{"adamw"});
   CHECK(train::counted_methods({"a=galore", "adamw8bit", "b=galore"}) ==
         std::vector<std::string>{"adamw8bit", "b=galore"});
+  CHECK(train::counted_methods({"b=galore"}, "muon") == std::vector<std::string>{"muon", "b=galore"});
 }
 
 TEST_CASE("memory methods: galore above the smaller side and on a gradient in a subspace is refused") {

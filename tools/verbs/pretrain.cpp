@@ -20,7 +20,7 @@ namespace {
 constexpr const char* dense_rate = "5e-4";
 constexpr const char* chain_rate = "0.002";
 constexpr const char* uniform_rate = "0.001";  // of a model in TT form with --core-rates uniform
-// Tables of decoders of words, as multiples of --lr or --lr-cores, measured there too.
+// Tables of models of words, as multiples of --lr or --lr-cores, measured there too.
 constexpr double tables_of_dense = 20, tables_of_chains = 5;
 constexpr double most_of_tables = 1e-2;  // unless --lr or --lr-cores is larger
 
@@ -47,11 +47,13 @@ std::vector<Option> training_options() {
       option.default_text = chain_rate,
       option.default_words = fmt::format("{}; {} if uniform", chain_rate, uniform_rate);
     if (option.name == "lr-table-cores")
-      option.default_words = "that of --lr-cores; for decoders 5 times that, up to 1e-2";
+      option.default_words = "5 times that of --lr-cores, up to 1e-2; for dlrm and vit that of --lr-cores";
     if (option.name == "lr-tables")
-      option.default_words = "that of --lr; for decoders 5 times that, 20 times with --form dense, up to 1e-2";
+      option.default_words =
+          "5 times that of --lr, 20 times with --form dense, up to 1e-2; for dlrm and vit that of --lr";
     if (option.name == "warmup") option.default_text = "", option.default_words = "5 % of the steps";
   }
+  train::name_default_method(rows);
   add_core_rates(rows,
                  "by the core's shape, so that every core moves its linear weight by the same share, whatever modes, "
                  "ranks and order are");
@@ -61,16 +63,18 @@ std::vector<Option> training_options() {
   return rows;
 }
 
-bool is_decoder(const OptionValues& values) {
-  return std::holds_alternative<models::DecoderSpec>(models::find_preset(values.text("model")).spec);
+template <class Spec>
+bool is(const OptionValues& values) {
+  return std::holds_alternative<Spec>(models::find_preset(values.text("model")).spec);
 }
 
-void settle_rates(OptionValues& values) {
+void settle_training(OptionValues& values) {
+  if (!recipe_to_resume(values)) train::settle_optimizer(values);
   const char* of_chains = values.text("core-rates") == "uniform" ? uniform_rate : chain_rate;
   if (!values.given("lr"))
     values.set("lr", values.text("form") == "dense" ? dense_rate : of_chains, OptionSource::fallback);
   if (!values.given("lr-cores")) values.set("lr-cores", of_chains, OptionSource::fallback);
-  if (!is_decoder(values)) return;
+  if (!is<models::EncoderSpec>(values) && !is<models::DecoderSpec>(values)) return;
   const auto settle = [&](const char* name, const char* other, double times) {
     const double rate = values.real(other);
     if (values.given(name)) return;
@@ -90,7 +94,7 @@ std::vector<Option> model_options() {
 
 // The plan of a decoder without data assumes its only task.
 data::Task task_without_word(const OptionValues& values) {
-  if (values.flag("dry-run") && !values.has("data") && is_decoder(values)) return data::Task::clm;
+  if (values.flag("dry-run") && !values.has("data") && is<models::DecoderSpec>(values)) return data::Task::clm;
   return task_of_labels(values, {});
 }
 
@@ -123,16 +127,16 @@ int run_pretrain(const OptionValues& given) {
   OptionValues values = given;
   settle_clicks(values);
   settle_images(values);
-  settle_rates(values);
+  settle_training(values);
   if (values.text("task") == "embed")
     fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");
   if (!values.given("task") && !learns_clicks(values) && !learns_images(values) && !recipe_to_resume(values))
     values.set("task", data::name_of(task_without_word(values)), OptionSource::fallback);
   if (values.flag("dry-run")) {
-    RunSetup setup = setup_without_data(values, settle_rates);
+    RunSetup setup = setup_without_data(values, settle_training);
     return plan_run(values, setup);
   }
-  return train_and_report(values, set_up_run(values, settle_rates));
+  return train_and_report(values, set_up_run(values, settle_training));
 }
 
 }  // namespace comera::tools

@@ -11,8 +11,8 @@ namespace {
 
 struct Means {
   const char* activations;
-  const char* optimizer;
-  bool splits;  // the batch into micro-batches too
+  const char* optimizer;  // of dense weights
+  bool splits;            // the batch into micro-batches too
 };
 
 // A cheaper method is a further line at its place. For models without weights for 8-bit moments the last two have
@@ -41,6 +41,15 @@ std::vector<std::int64_t> divisors(std::int64_t whole) {
   for (std::int64_t size = whole; size > 0; --size)
     if (whole % size == 0) sizes.push_back(size);
   return sizes;
+}
+
+// The words of --optimizer for a row: cores keep their method.
+std::string optimizer_in(const OptionValues& values, const MemoryChoice& choice, const Means& means) {
+  const bool pretrains = values.table().find("form") != nullptr;
+  const std::string form = !choice.form.empty() ? choice.form : pretrains ? values.text("form") : "dense";
+  const std::string of_all = default_method(form), of_dense = means.optimizer;
+  if (of_dense == "adamw") return of_all;
+  return of_all == "adamw" ? of_dense : of_all + ",*=" + of_dense;
 }
 
 std::vector<MemoryChoice> forms(const OptionValues& values, const RankCeiling& ceiling) {
@@ -75,7 +84,7 @@ std::vector<MemoryChoice> memory_choices(const OptionValues& values, FreeOptions
   for (MemoryChoice choice : forms(values, ceiling))
     for (const Means& means : order) {
       choice.activations = fixed("activations") ? activations_of(values) : means.activations;
-      choice.optimizer = fixed("optimizer") ? optimizer_of(values) : means.optimizer;
+      choice.optimizer = fixed("optimizer") ? optimizer_of(values) : optimizer_in(values, choice, means);
       for (const std::int64_t size : sizes) {
         if (size > now || (size < now && (!means.splits || (fixed("optimizer") && whole_steps)))) continue;
         choice.batch = size, choice.accumulate = whole / size;
@@ -89,7 +98,7 @@ std::vector<MemoryChoice> memory_policies(const OptionValues& values) {
   std::vector<MemoryChoice> choices;
   for (const Means& means : order)
     add_new(choices, {.activations = means.activations,
-                      .optimizer = means.optimizer,
+                      .optimizer = optimizer_in(values, {}, means),
                       .batch = values.integer("batch"),
                       .accumulate = values.integer("accumulate")});
   return choices;

@@ -88,15 +88,17 @@ std::vector<MethodRule> parse_methods(const std::vector<std::string>& words) {
   return rules;
 }
 
-std::vector<std::string> counted_methods(const std::vector<std::string>& words) {
+std::vector<std::string> counted_methods(const std::vector<std::string>& words, const std::string& of_all) {
   std::vector<std::string> counted;
   for (const std::string& word : words) {
     if (word.find('=') == std::string::npos) counted.clear();
     counted.push_back(word);
   }
-  if (counted.empty() || counted.front().find('=') != std::string::npos) counted.insert(counted.begin(), "adamw");
+  if (counted.empty() || counted.front().find('=') != std::string::npos) counted.insert(counted.begin(), of_all);
   return counted;
 }
+
+std::string default_method(const std::string& form) { return form == "dense" ? "adamw" : "muon"; }
 
 MethodChoice::MethodChoice(const MethodSettings& settings) : settings_(settings) {
   names_.emplace_back("adamw");
@@ -105,21 +107,18 @@ MethodChoice::MethodChoice(const MethodSettings& settings) : settings_(settings)
   for (const std::string& name : names_) methods_.push_back(make_method(name, settings));
 }
 
-const MethodRule* MethodChoice::rule_of(const Parameter& parameter) const {
-  const auto rule = std::find_if(settings_.rules.rbegin(), settings_.rules.rend(),
-                                 [&](const MethodRule& one) { return matches(one, parameter); });
-  return rule == settings_.rules.rend() ? nullptr : &*rule;
+std::size_t MethodChoice::number_of(const MethodRule& rule) const {
+  return static_cast<std::size_t>(std::find(names_.begin(), names_.end(), rule.method) - names_.begin());
 }
 
 bool MethodChoice::takes(const MethodRule& rule, const Parameter& parameter) const {
-  const auto number = std::find(names_.begin(), names_.end(), rule.method) - names_.begin();
-  return methods_[static_cast<std::size_t>(number)]->takes(parameter, !rule.glob.empty());
+  return matches(rule, parameter) && methods_[number_of(rule)]->takes(parameter, !rule.glob.empty());
 }
 
 std::size_t MethodChoice::number_of(const Parameter& parameter) const {
-  const MethodRule* rule = rule_of(parameter);
-  if (!rule || !takes(*rule, parameter)) return 0;
-  return static_cast<std::size_t>(std::find(names_.begin(), names_.end(), rule->method) - names_.begin());
+  const auto rule = std::find_if(settings_.rules.rbegin(), settings_.rules.rend(),
+                                 [&](const MethodRule& one) { return takes(one, parameter); });
+  return rule == settings_.rules.rend() ? 0 : number_of(*rule);
 }
 
 void MethodChoice::mark(layers::Parameters& parameters) const {
@@ -132,7 +131,7 @@ void MethodChoice::check(const layers::Parameters& parameters) const {
     if (std::none_of(all.begin(), all.end(), [&](const Parameter& p) { return matches(rule, p); }))
       fail_input("[train] --optimizer {}: no layer of the model matches; its layers are {}", word_of(rule),
                  some_layers(parameters));
-    if (std::any_of(all.begin(), all.end(), [&](const Parameter& p) { return matches(rule, p) && takes(rule, p); }))
+    if (rule.by_default || std::any_of(all.begin(), all.end(), [&](const Parameter& p) { return takes(rule, p); }))
       continue;
     if (rule.method == "muon")
       fail_input(
@@ -141,7 +140,7 @@ void MethodChoice::check(const layers::Parameters& parameters) const {
           word_of(rule), rule.glob.empty() ? "the model" : "what matches");
     fail_input(
         "[train] --optimizer {}: {} has no dense linear weight of {} elements or more{}; cores of tensor trains, "
-        "tables and small weights have AdamW in 32 bits; use adamw, or adagrad or sgd, which take them",
+        "tables and small weights cannot have it; leave it out, or use adamw, adagrad or sgd, which take them",
         word_of(rule), rule.glob.empty() ? "the model" : "what matches", settings_.least_elements,
         rule.method.ends_with("lomo") || (rule.glob.empty() && rule.method.starts_with("galore")) ? " in a block" : "");
   }

@@ -12,26 +12,29 @@ namespace comera::train {
 struct MethodRule {
   std::string glob;  // of layers by their Hugging Face names; "": all
   std::string method;
+  bool by_default = false;  // no word of the call: it may have nothing to do
 };
 
 // Parses words "METHOD" and "GLOB=METHOD". InputError for an unknown method.
 std::vector<MethodRule> parse_methods(const std::vector<std::string>& words);
-// The words that count: a method for all, and the words by name after it. The first is adamw if no method is for all.
-std::vector<std::string> counted_methods(const std::vector<std::string>& words);
+// The words that count: a method for all, and the words by name after it. The first is `of_all` if no word is for all.
+std::vector<std::string> counted_methods(const std::vector<std::string>& words, const std::string& of_all = "adamw");
 // The first word whose method updates weights in the backward; null: there is none.
 const MethodRule* rule_at_once(const std::vector<MethodRule>& rules);
+// The default of pretraining by --form: Muon where cores of linear weights may be, else AdamW.
+std::string default_method(const std::string& form);
 // The methods of --optimizer.
 const std::vector<std::string>& method_names();
 
 struct MethodSettings {
-  std::vector<MethodRule> rules;       // the last that matches counts; none: adamw
+  std::vector<MethodRule> rules;       // the last that matches counts, if its method takes the weight; none: adamw
   std::int64_t least_elements = 4096;  // of a weight that another method than AdamW takes
   GaloreSettings galore = {};
   LomoSettings lomo = {};
 };
 
-// A method per parameter. AdamW, which is the first, has what no rule matches and what the method of the last matching
-// rule does not take.
+// A method per parameter: that of the last rule which matches it and whose method takes it. AdamW, which is the first,
+// has the rest.
 class MethodChoice {
  public:
   explicit MethodChoice(const MethodSettings& settings);
@@ -48,7 +51,7 @@ class MethodChoice {
   void check_settings(const layers::Parameters& parameters, const std::vector<std::string>& given) const;
 
  private:
-  const MethodRule* rule_of(const Parameter& parameter) const;
+  std::size_t number_of(const MethodRule& rule) const;
   bool takes(const MethodRule& rule, const Parameter& parameter) const;
 
   MethodSettings settings_;

@@ -46,7 +46,7 @@ for method in adagrad sgd '*=muon' adamw8bit galore galore8bit apollo-mini lomo 
   expect_resumes one
   expect_same_bytes one/$state again/$state
   run "$COMERA" pretrain --resume plain --optimizer "$method"
-  expect_refused "--optimizer was adamw and is ${method//\*/[*]}"
+  expect_refused "--optimizer was adamw and is (adamw,)?${method//\*/[*]}"
   rm -rf plain one two again
 done; done
 
