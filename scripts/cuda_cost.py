@@ -114,7 +114,7 @@ def record(options):
         raise Failure(f"{program} is missing: cmake --build {options.build} --target record_step, with "
                       "-DCOMERA_TESTS=ON; or give --launches FILE")
     command = [program, "--model", options.model, "--form", "tt", "--rank", str(options.rank), "--batch",
-               str(options.batch), "--seq", str(options.seq)]
+               str(options.batch), "--seq", str(options.seq), "--optimizer", options.optimizer]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise Failure(f"{program} ended with {done.returncode}")
@@ -416,6 +416,7 @@ def options_of(arguments):
     parser.add_argument("--rank", type=int, default=30)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--seq", type=int, default=128)
+    parser.add_argument("--optimizer", default="adamw", help="such as muon, the default of pretrain")
     parser.add_argument("--gpu", choices=GPUS, default="h100")
     parser.add_argument("--assume", metavar="NAME=VALUE", action="append", default=[], type=assumption,
                         help="another value of a constant, in its units: " +

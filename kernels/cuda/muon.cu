@@ -59,43 +59,61 @@ __device__ void begin(const Item& t, const MuonFactors& f) {
   __syncthreads();
 }
 
-// square = x^T x
-__device__ void multiply_with_itself(const Item& t, const float* x) {
-  const int n = t.shorter;
-  for (int e = threadIdx.x; e < n * n; e += threads) {
-    const float *left = x + e / n, *right = x + e % n;
-    float sum = 0;
-#pragma unroll 4
-    for (int i = 0; i < t.longer; ++i) sum = fmaf(left[i * n], right[i * n], sum);
-    t.square[e] = sum;
+// store(i, j, the sum of left(k, i) right(k, j) over k < terms) for i < rows, j < columns. A thread has 4 x 4 sums, so
+// that it loads 8 numbers for 16 products. If there are fewer tiles than threads, neighbours share the terms of one.
+constexpr int side = 4;
+template <class Left, class Right, class Store>
+__device__ void multiply(int rows, int columns, int terms, const Left& left, const Right& right, const Store& store) {
+  const int across = static_cast<int>(blocks_for(columns, side)),
+            tiles = static_cast<int>(blocks_for(rows, side)) * across;
+  int shares = 1;
+  while (shares < warp_size && 2 * shares * tiles <= threads) shares *= 2;
+  const int work = static_cast<int>(blocks_for(tiles * shares, warp_size)) * warp_size;  // whole warps exchange sums
+  for (int at = threadIdx.x; at < work; at += threads) {
+    const int tile = min(at / shares, tiles - 1), row = tile / across * side, column = tile % across * side;
+    float sum[side][side] = {};
+#pragma unroll 2
+    for (int k = at % shares; k < terms; k += shares) {
+      float l[side], r[side];
+#pragma unroll
+      for (int i = 0; i < side; ++i)
+        l[i] = left(k, min(row + i, rows - 1)), r[i] = right(k, min(column + i, columns - 1));
+#pragma unroll
+      for (int i = 0; i < side; ++i)
+#pragma unroll
+        for (int j = 0; j < side; ++j) sum[i][j] = fmaf(l[i], r[j], sum[i][j]);
+    }
+#pragma unroll
+    for (int i = 0; i < side; ++i)
+#pragma unroll
+      for (int j = 0; j < side; ++j) {
+        for (int distance = 1; distance < shares; distance *= 2)
+          sum[i][j] += __shfl_xor_sync(full_warp, sum[i][j], distance);
+        if (at % shares == 0 && at / shares < tiles && row + i < rows && column + j < columns)
+          store(row + i, column + j, sum[i][j]);
+      }
   }
   __syncthreads();
 }
 
-// factor = x1 I + x3 S + x5 S^2. S is symmetric, so its rows are its columns.
-__device__ void polynomial(const Item& t) {
+// to = f(x^T x), f of an element and its place; x [longer, n]
+template <class F>
+__device__ void multiply_with_itself(const float* x, int longer, int n, float* to, const F& f) {
+  const auto element = [&](int k, int i) { return x[k * n + i]; };
+  multiply(n, n, longer, element, element, [&](int i, int j, float sum) { to[i * n + j] = f(i * n + j, sum); });
+}
+
+// next = x (x1 I + x3 S + x5 S^2), S = x^T x
+__device__ void iterate(const Item& t, const float* x, float* next) {
   const MuonPolynomial p;
   const int n = t.shorter;
-  for (int e = threadIdx.x; e < n * n; e += threads) {
-    const float *left = t.square + e / n, *right = t.square + e % n;
-    float sum = 0;
-#pragma unroll 4
-    for (int i = 0; i < n; ++i) sum = fmaf(left[i * n], right[i * n], sum);
-    t.factor[e] = fmaf(p.x5, sum, p.x3 * t.square[e]) + (e / n == e % n ? p.x1 : 0);
-  }
-  __syncthreads();
-}
-
-__device__ void multiply(const Item& t, const float* x, float* next) {
-  const int n = t.shorter;
-  for (int e = threadIdx.x; e < t.longer * n; e += threads) {
-    const float *row = x + e / n * n, *column = t.factor + e % n;
-    float sum = 0;
-#pragma unroll 4
-    for (int i = 0; i < n; ++i) sum = fmaf(row[i], column[i * n], sum);
-    next[e] = sum;
-  }
-  __syncthreads();
+  multiply_with_itself(x, t.longer, n, t.square, [](int, float sum) { return sum; });
+  multiply_with_itself(t.square, n, n, t.factor, [&](int at, float sum) {  // S is symmetric
+    return fmaf(p.x5, sum, p.x3 * t.square[at]) + (at / n == at % n ? p.x1 : 0);
+  });
+  multiply(
+      t.longer, n, n, [&](int k, int i) { return x[i * n + k]; }, [&](int k, int j) { return t.factor[k * n + j]; },
+      [&](int i, int j, float sum) { next[i * n + j] = sum; });
 }
 
 __global__ void __launch_bounds__(threads)
@@ -107,9 +125,7 @@ __global__ void __launch_bounds__(threads)
   begin(t, f);
   float *x = t.x, *next = t.next;
   for (int iteration = 0; iteration < muon_iterations; ++iteration) {
-    multiply_with_itself(t, x);
-    polynomial(t);
-    multiply(t, x, next);
+    iterate(t, x, next);
     float* const done = next;
     next = x, x = done;
   }

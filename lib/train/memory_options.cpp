@@ -221,11 +221,6 @@ void complete_methods(OptionValues& values, const std::string& of_all) {
 
 void settle_optimizer(OptionValues& values) { complete_methods(values, default_method(values.text("form"))); }
 
-void name_default_method(std::vector<Option>& rows) {
-  for (Option& option : rows)
-    if (option.name == "optimizer") option.default_words = "muon with --form tt or lowrank, else adamw";
-}
-
 void refuse_settings_without_effect(const OptionValues& values) {
   // --fit and --explain try policies that the call does not name.
   for (const char* name : {"fit", "explain"})

@@ -14,8 +14,6 @@ std::vector<Option> memory_options(const char* group);
 void complete_methods(OptionValues& values, const std::string& of_all);
 // The same with default_method().
 void settle_optimizer(OptionValues& values);
-// In help.
-void name_default_method(std::vector<Option>& rows);
 // InputError for a setting of the command line whose policy or method the call does not have, as
 // refuse_without_effect().
 void refuse_settings_without_effect(const OptionValues& values);

@@ -310,7 +310,8 @@ OptionTable options() {
   OptionTable table("record_step", "print the launches of one training step");
   table.add(models::model_options())
       .add({{.name = "batch", .type = OptionType::integer, .default_text = "32", .help = "sequences", .minimum = 1},
-            {.name = "seq", .type = OptionType::integer, .default_text = "128", .help = "tokens", .minimum = 1}});
+            {.name = "seq", .type = OptionType::integer, .default_text = "128", .help = "tokens", .minimum = 1},
+            {.name = "optimizer", .type = OptionType::string, .default_text = "adamw", .help = "the update"}});
   return table;
 }
 

@@ -63,7 +63,7 @@ report::BenchReport bench_model(const OptionValues& values, const plan::Machine&
   report.settings["task"] = values.text("task");
   report.settings["dropout"] = models::common(spec).dropout;
   report.settings["activations"] = values.canonical("activations");
-  report.settings["optimizer"] = values.canonical("optimizer");
+  report.settings["optimizer"] = join(train::counted_methods(values.list("optimizer")), ",");
   report.settings["parameters"] = engine.model().parameters().count();
   return report;
 }
@@ -227,11 +227,9 @@ report::BenchReport bench_work(const OptionValues& values, const std::string& is
 
 OptionTable bench_table() {
   OptionTable table("bench", "time one training step and its parts on this machine, without data");
-  std::vector<Option> memory = train::memory_options("Work");
-  train::name_default_method(memory);
   table.add(models::model_options())
       .add(bench_options())
-      .add(std::move(memory))
+      .add(train::memory_options("Work"))
       .add(bench_machine_options())
       .add(precision_options())
       .add(common_options());
@@ -241,9 +239,7 @@ OptionTable bench_table() {
   return table;
 }
 
-int run_bench(const OptionValues& given) {
-  OptionValues values = given;
-  train::settle_optimizer(values);
+int run_bench(const OptionValues& values) {
   train::refuse_settings_without_effect(values);
   report::BenchReport report;
   for (const std::string& isa : sets_of(values)) {

@@ -21,8 +21,10 @@ constexpr const char* dense_rate = "5e-4";
 constexpr const char* chain_rate = "0.002";
 constexpr const char* uniform_rate = "0.001";  // of a model in TT form with --core-rates uniform
 // Tables of models of words, as multiples of --lr or --lr-cores, measured there too.
-constexpr double tables_of_dense = 20, tables_of_chains = 5;
-constexpr double most_of_tables = 1e-2;  // unless --lr or --lr-cores is larger
+struct TableRate {
+  double times, most;  // unless --lr or --lr-cores is larger
+};
+constexpr TableRate tables_of_dense{60, 3e-2}, tables_of_chains{5, 1e-2};
 
 Option weight_norm_decay() {
   return {.name = "weight-norm-decay",
@@ -50,10 +52,10 @@ std::vector<Option> training_options() {
       option.default_words = "5 times that of --lr-cores, up to 1e-2; for dlrm and vit that of --lr-cores";
     if (option.name == "lr-tables")
       option.default_words =
-          "5 times that of --lr, 20 times with --form dense, up to 1e-2; for dlrm and vit that of --lr";
+          "5 times that of --lr, up to 1e-2; with --form dense 60 times, up to 3e-2; for dlrm and vit that of --lr";
+    if (option.name == "optimizer") option.default_words = "muon with --form tt or lowrank, else adamw";
     if (option.name == "warmup") option.default_text = "", option.default_words = "5 % of the steps";
   }
-  train::name_default_method(rows);
   add_core_rates(rows,
                  "by the core's shape, so that every core moves its linear weight by the same share, whatever modes, "
                  "ranks and order are");
@@ -75,10 +77,10 @@ void settle_training(OptionValues& values) {
     values.set("lr", values.text("form") == "dense" ? dense_rate : of_chains, OptionSource::fallback);
   if (!values.given("lr-cores")) values.set("lr-cores", of_chains, OptionSource::fallback);
   if (!is<models::EncoderSpec>(values) && !is<models::DecoderSpec>(values)) return;
-  const auto settle = [&](const char* name, const char* other, double times) {
+  const auto settle = [&](const char* name, const char* other, const TableRate& of) {
     const double rate = values.real(other);
     if (values.given(name)) return;
-    values.set(name, format_real(std::max(rate, std::min(times * rate, most_of_tables))), OptionSource::fallback);
+    values.set(name, format_real(std::max(rate, std::min(of.times * rate, of.most))), OptionSource::fallback);
   };
   settle("lr-tables", "lr", values.text("form") == "dense" ? tables_of_dense : tables_of_chains);
   settle("lr-table-cores", "lr-cores", tables_of_chains);

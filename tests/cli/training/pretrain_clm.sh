@@ -58,7 +58,7 @@ expect_json "d['loss'] < 1.2 and d['step'] == 160"
 expect_equal "$(grep -E '^lr-(tables|table-cores) ' run/recipe.toml | tr '\n' ' ')" 'lr-table-cores = 0.01 lr-tables = 0.01 '
 run "$COMERA" pretrain "${model[@]}" "${data[@]}" --form dense --steps 1 --lr 1e-4 --quiet -o slow
 expect_exit 0
-expect_equal "$(grep '^lr-tables ' slow/recipe.toml)" 'lr-tables = 0.002'
+expect_equal "$(grep '^lr-tables ' slow/recipe.toml)" 'lr-tables = 0.006'
 run grep -c '"event": *"removal"' run/metrics.jsonl
 expect_exit 0
 run "$COMERA" inspect run
