@@ -86,8 +86,8 @@ if [ -e "$root$home/ccache.log" ]; then
     fail "the compiler cache of make test is not used: ${share:-0} % of the objects were found in it"
   fi
 fi
-for run in dense tt tt-half; do
+for run in dense tt tt-half tt-long; do
   [ -s "$root$source/runs/quickstart/$run/report.html" ] || fail "the run $run left no report.html"
 done
-[ "$(sed -n '/^== dense, TT/,$p' "$log" | grep -cE '^runs/quickstart/(dense|tt|tt-half) +[0-9]')" = 3 ] ||
-  fail "the table of the three runs is missing"
+[ "$(sed -n '/^== dense, TT/,$p' "$log" | grep -cE '^runs/quickstart/(dense|tt|tt-half|tt-long) +[0-9]')" = 4 ] ||
+  fail "the table of the four runs is missing"
