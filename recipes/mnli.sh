@@ -63,8 +63,8 @@ mkdir -p "$folder"
 
 model=(--model mnli-6enc --seq 128 --batch "$batch")
 tt=(--form tt --rank 30 --embedding-rank 32 --lr 1e-4 --lr-ranks 1e-3)
-if "$on_card"; then # as in the paper, one rate for all cores and no decay
-  tt+=(--lr-cores 2e-4 --core-rates uniform --weight-norm-decay 0)
+if "$on_card"; then # as in the paper: AdamW, one rate for all cores and no decay
+  tt+=(--optimizer adamw --lr-cores 2e-4 --lr-table-cores 2e-4 --core-rates uniform --weight-norm-decay 0)
 else # the program's defaults, at a rate that moves a weight as far
   tt+=(--lr-cores 4e-4)
 fi
