@@ -50,8 +50,8 @@ Option optimizer_option(const char* group) {
           "of "
           "moments per weight and scales the gradient by them; lomo (no state) and adalomo (one mean per row and "
           "column) "
-          "update weights of blocks in the backward and free each gradient; GLOB=METHOD for layers by name, the last "
-          "match counts",
+          "update weights of blocks in the backward and free each gradient; GLOB=METHOD for layers by name; the last "
+          "whose method takes a weight counts",
       .metavar = "[GLOB=]METHOD,...",
       .result_relevant = true,
       .relevant_words = [](const std::vector<std::string>& words) { return counted_methods(words); },
