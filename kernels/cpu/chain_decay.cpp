@@ -1,21 +1,19 @@
 // Decay of the norm of products of cores on the CPU. A core [r, s, q] is processed in blocks of its middle index, so
-// that each row of a block is a matrix [block, q]. Chains are dealt to lanes. The workspace of a lane suffices for the
-// largest chain.
+// that each row of a block is a matrix [block, q].
 #include "kernels/chain_decay.h"
 
 #include <cmath>
 
 #include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/item_lanes.h"
 #include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/common/transpose.h"
 #include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr int most_lanes = 8;
 constexpr std::int64_t most_sizes = 64;  // of a block
 
 struct Memory {
@@ -35,13 +33,11 @@ struct Memory {
   }
 };
 
-std::size_t bytes_of_lane(const ChainDecay& a) {
-  std::size_t bytes = 0;
-  for (int i = 0; i < a.count; ++i) bytes = max(bytes, Memory(nullptr, a.chains[i]).bytes);
-  return bytes;
+ItemLanes lanes_of(const ChainDecay& a) {
+  return {a.count, [&](int i) { return Memory(nullptr, a.chains[i]).bytes; }};
 }
 
-std::size_t workspace_bytes(const Context&, const ChainDecay& a) { return min(a.count, most_lanes) * bytes_of_lane(a); }
+std::size_t workspace_bytes(const Context&, const ChainDecay& a) { return lanes_of(a).workspace_bytes(); }
 
 // A block of core k: `rows` matrices [sizes, columns], `ld` apart.
 struct Block {
@@ -161,14 +157,10 @@ void decay_chain(const ChainDecay& a, const DecayingChain& c, void* workspace) {
 
 Status run(const Context& context, const ChainDecay& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
+  const ItemLanes lanes = lanes_of(a);
+  if (context.workspace_bytes < lanes.workspace_bytes()) return Status::workspace_too_small;
   if (share_of(a, 1) == 0) return Status::ok;
-  const int lanes = min(a.count, most_lanes);
-  const std::size_t bytes = bytes_of_lane(a);
-  parallel_for(context, lanes, [&](std::int64_t lane) {
-    for (int i = static_cast<int>(lane); i < a.count; i += lanes)
-      decay_chain(a, a.chains[i], static_cast<char*>(context.workspace) + static_cast<std::size_t>(lane) * bytes);
-  });
+  lanes.run(context, [&](int i, void* memory) { decay_chain(a, a.chains[i], memory); });
   return Status::ok;
 }
 

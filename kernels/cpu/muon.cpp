@@ -1,17 +1,14 @@
-// Muon on the CPU. Matrices are dealt to lanes. The workspace of a lane suffices for the largest matrix.
+// Muon on the CPU.
 #include "kernels/muon.h"
 
 #include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/item_lanes.h"
 #include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/common/transpose.h"
-#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
-
-constexpr int most_lanes = 8;
 
 struct Memory {
   float *x, *next;         // [longer, shorter]
@@ -28,13 +25,11 @@ struct Memory {
 
 MuonShape shape_of(const MuonTensor& t) { return muon_shape(t.rows, t.columns); }
 
-std::size_t bytes_of_lane(const Muon& a) {
-  std::size_t bytes = 0;
-  for (int i = 0; i < a.count; ++i) bytes = max(bytes, Memory(nullptr, shape_of(a.tensors[i])).bytes);
-  return bytes;
+ItemLanes lanes_of(const Muon& a) {
+  return {a.count, [&](int i) { return Memory(nullptr, shape_of(a.tensors[i])).bytes; }};
 }
 
-std::size_t workspace_bytes(const Context&, const Muon& a) { return min(a.count, most_lanes) * bytes_of_lane(a); }
+std::size_t workspace_bytes(const Context&, const Muon& a) { return lanes_of(a).workspace_bytes(); }
 
 // New momentum, and U in the order of the value. Returns the sum of U's squares.
 double average(const MuonTensor& t, const MuonFactors& f, float* u) {
@@ -105,14 +100,10 @@ void update(const Muon& a, const MuonTensor& t, void* workspace) {
 
 Status run(const Context& context, const Muon& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
+  const ItemLanes lanes = lanes_of(a);
+  if (context.workspace_bytes < lanes.workspace_bytes()) return Status::workspace_too_small;
   if (a.scalars->finite == 0) return Status::ok;
-  const int lanes = min(a.count, most_lanes);
-  const std::size_t bytes = bytes_of_lane(a);
-  parallel_for(context, lanes, [&](std::int64_t lane) {
-    for (int i = static_cast<int>(lane); i < a.count; i += lanes)
-      update(a, a.tensors[i], static_cast<char*>(context.workspace) + static_cast<std::size_t>(lane) * bytes);
-  });
+  lanes.run(context, [&](int i, void* memory) { update(a, a.tensors[i], memory); });
   return Status::ok;
 }
 
