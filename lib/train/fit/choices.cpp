@@ -47,7 +47,8 @@ std::vector<std::int64_t> divisors(std::int64_t whole) {
 std::string optimizer_in(const OptionValues& values, const MemoryChoice& choice, const Means& means) {
   const bool pretrains = values.table().find("form") != nullptr;
   const std::string form = !choice.form.empty() ? choice.form : pretrains ? values.text("form") : "dense";
-  const std::string of_all = default_method(form), of_dense = means.optimizer;
+  const std::string of_dense = means.optimizer;
+  std::string of_all = default_method(form);
   if (of_dense == "adamw") return of_all;
   return of_all == "adamw" ? of_dense : of_all + ",*=" + of_dense;
 }
