@@ -60,24 +60,35 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
 
 // The values of options that older recipes lack: the program had one rate for all cores, no decay of a norm, AdamW
 // (`optimizer`) for all weights, no form of tables, and for many models no rate of tables.
-void set_absent(OptionValues& values, const std::string& optimizer) {
+void set_absent(OptionValues& values, const std::vector<std::string>& optimizer) {
   for (const auto& [name, value] :
        {std::pair{"core-rates", "uniform"}, {"weight-norm-decay", "0"}, {"embedding-form", "same"}})
     if (values.table().find(name) && !values.given(name)) values.set(name, value, OptionSource::file);
+  if (values.table().verb() != "pretrain") return;
   for (const auto& [name, other] : {std::pair{"lr-table-cores", "lr-cores"}, {"lr-tables", "lr"}})
     if (!values.given(name) && values.has(other)) values.set(name, format_real(values.real(other)), OptionSource::file);
-  train::complete_methods(values, optimizer);
+  train::complete_methods(values, train::counted_methods(optimizer).front());
 }
+
+}  // namespace
+
+void complete_repeated(OptionValues& values) {
+  if (!values.has("config") || recipe_to_resume(values)) return;
+  const std::string& path = values.text("config");
+  if (!train::recipe_hashes(read_file(path, io::largest_recipe), path).data.empty()) set_absent(values, {});
+}
+
+namespace {
 
 // Reads the recipe under the folder's lock, so no other process changes it.
 void take_recipe(OptionValues& values, const RunSetup& setup) {
   const std::string path = setup.run->recipe_path(), recipe = read_file(path);
   OptionValues before(values.table());
   apply_toml(before, recipe, path);
-  set_absent(before, "adamw");
+  set_absent(before, {});
   keep_choice(values, before);
   apply_toml(values, recipe, path);
-  set_absent(values, before.list("optimizer").front());
+  set_absent(values, before.list("optimizer"));
   train::check_resume(before, values, values.flag("override"));
 }
 

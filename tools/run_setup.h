@@ -44,6 +44,8 @@ struct RunSetup {
 // The recipe of the run that --resume continues, from the folder that --resume names or else from --output. None
 // without --resume, and none if no run exists but --data allows a new one.
 std::optional<std::string> recipe_to_resume(const OptionValues& values);
+// --config names the recipe of a run: options that it lacks have the values of the version that wrote it.
+void complete_repeated(OptionValues& values);
 
 // Opens the run folder: --output, or the folder that --resume names. On resume, options that are not given come from
 // the folder's recipe, and given options must not change the result. Throws an InputError if the folder is in use, or

@@ -240,8 +240,9 @@ void read_memory_options(const OptionValues& values, engine::EngineOptions& engi
   activations.directions = {values.integer("velora-group"), values.real("velora-scale")};
   activations.offloading = offload_settings(values, activations.offloads());
   optimizer.methods.rules = parse_methods(values.list("optimizer"));
-  if (values.source("optimizer") != OptionSource::flag)
-    for (MethodRule& rule : optimizer.methods.rules) rule.by_default = true;
+  std::vector<MethodRule>& rules = optimizer.methods.rules;
+  for (MethodRule& rule : rules)  // a method for all may be left nothing by those by name
+    rule.by_default = values.source("optimizer") != OptionSource::flag || (rule.glob.empty() && rules.size() > 1);
   optimizer.methods.galore = {values.integer("galore-rank"), values.integer("galore-refresh"),
                               values.real("galore-scale")};
   if (rule_at_once(optimizer.methods.rules)) optimizer.max_norm = 0;  // the norm of all gradients is not known

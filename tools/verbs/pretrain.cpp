@@ -129,6 +129,7 @@ int run_pretrain(const OptionValues& given) {
   OptionValues values = given;
   settle_clicks(values);
   settle_images(values);
+  complete_repeated(values);
   settle_training(values);
   if (values.text("task") == "embed")
     fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");

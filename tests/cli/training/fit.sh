@@ -21,7 +21,7 @@ float=$(python3 -c "import json; print(json.load(open('.out'))['memory']['saved'
 run "$COMERA" pretrain --model llama-6m --dry-run --explain --batch 8
 expect_exit 0
 expect_out '^assumed without data: task clm, vocabulary 4096, seq 128$'
-expect_out '^this plan +keep +adamw '
+expect_out '^this plan +keep +muon '
 expect_out '^not possible: .*no dense linear weight'
 
 run "$COMERA" pretrain "${tiny[@]}" --explain -o new
