@@ -59,7 +59,8 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
 }
 
 // The values of options that older recipes lack: the program had one rate for all cores, no decay of a norm, AdamW
-// (`optimizer`) for all weights, no form of tables, and for many models no rate of tables.
+// for all weights, no form of tables, and for many models no rate of tables. Words of --optimizer without a method for
+// all get that of `optimizer`, those of the run.
 void set_absent(OptionValues& values, const std::vector<std::string>& optimizer) {
   for (const auto& [name, value] :
        {std::pair{"core-rates", "uniform"}, {"weight-norm-decay", "0"}, {"embedding-form", "same"}})
@@ -69,16 +70,6 @@ void set_absent(OptionValues& values, const std::vector<std::string>& optimizer)
     if (!values.given(name) && values.has(other)) values.set(name, format_real(values.real(other)), OptionSource::file);
   train::complete_methods(values, train::counted_methods(optimizer).front());
 }
-
-}  // namespace
-
-void complete_repeated(OptionValues& values) {
-  if (!values.has("config") || recipe_to_resume(values)) return;
-  const std::string& path = values.text("config");
-  if (!train::recipe_hashes(read_file(path, io::largest_recipe), path).data.empty()) set_absent(values, {});
-}
-
-namespace {
 
 // Reads the recipe under the folder's lock, so no other process changes it.
 void take_recipe(OptionValues& values, const RunSetup& setup) {
@@ -105,6 +96,12 @@ std::optional<std::string> recipe_to_resume(const OptionValues& values) {
                is_folder(folder) ? "there is no run to resume in that folder; it has no recipe.toml"
                                  : "no such folder; name the folder of a run");
   return recipe;
+}
+
+void complete_repeated(OptionValues& values) {
+  if (!values.has("config") || recipe_to_resume(values)) return;
+  const std::string& path = values.text("config");
+  if (!train::recipe_hashes(read_file(path, io::largest_recipe), path).data.empty()) set_absent(values, {});
 }
 
 void settle_folder(OptionValues& values, RunSetup& setup) {

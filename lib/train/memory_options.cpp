@@ -39,19 +39,14 @@ Option optimizer_option(const char* group) {
       .type = OptionType::list,
       .group = group,
       .help =
-          "the update of weights: adamw; adagrad (a sum of squares per number) and sgd (no state, no momentum), of all "
-          "weights but rank diagonals, with weight decay apart from the gradient; muon (one moment, replaced by a "
-          "matrix "
-          "with singular values near 1) of linear weights in TT or low-rank form, and of dense ones by name. The "
-          "others "
-          "are for dense linear weights, with AdamW for the rest: adamw8bit stores moments in 8 bits; galore has them "
-          "in "
-          "the subspace of a gradient's first singular vectors, galore8bit in 8 bits there; apollo-mini stores a row "
-          "of "
-          "moments per weight and scales the gradient by them; lomo (no state) and adalomo (one mean per row and "
-          "column) "
-          "update weights of blocks in the backward and free each gradient; GLOB=METHOD for layers by name; the last "
-          "whose method takes a weight counts",
+          "the update of weights: adamw; adagrad (a sum of squares per number) and sgd (no state, no momentum), of "
+          "all weights but rank diagonals, with weight decay apart from the gradient; muon (one moment, replaced by "
+          "a matrix with singular values near 1) of linear weights in TT or low-rank form, and of dense ones by "
+          "name. The others are for dense linear weights, with AdamW for the rest: adamw8bit stores moments in 8 "
+          "bits; galore has them in the subspace of a gradient's first singular vectors, galore8bit in 8 bits there; "
+          "apollo-mini stores a row of moments per weight and scales the gradient by them; lomo (no state) and "
+          "adalomo (one mean per row and column) update weights of blocks in the backward and free each gradient; "
+          "GLOB=METHOD for layers by name; the last whose method takes a weight counts",
       .metavar = "[GLOB=]METHOD,...",
       .result_relevant = true,
       .relevant_words = [](const std::vector<std::string>& words) { return counted_methods(words); },

@@ -66,7 +66,7 @@ std::vector<Option> training_options() {
 }
 
 template <class Spec>
-bool is(const OptionValues& values) {
+bool has_spec(const OptionValues& values) {
   return std::holds_alternative<Spec>(models::find_preset(values.text("model")).spec);
 }
 
@@ -76,7 +76,7 @@ void settle_training(OptionValues& values) {
   if (!values.given("lr"))
     values.set("lr", values.text("form") == "dense" ? dense_rate : of_chains, OptionSource::fallback);
   if (!values.given("lr-cores")) values.set("lr-cores", of_chains, OptionSource::fallback);
-  if (!is<models::EncoderSpec>(values) && !is<models::DecoderSpec>(values)) return;
+  if (!has_spec<models::EncoderSpec>(values) && !has_spec<models::DecoderSpec>(values)) return;
   const auto settle = [&](const char* name, const char* other, const TableRate& of) {
     const double rate = values.real(other);
     if (values.given(name)) return;
@@ -96,7 +96,7 @@ std::vector<Option> model_options() {
 
 // The plan of a decoder without data assumes its only task.
 data::Task task_without_word(const OptionValues& values) {
-  if (values.flag("dry-run") && !values.has("data") && is<models::DecoderSpec>(values)) return data::Task::clm;
+  if (values.flag("dry-run") && !values.has("data") && has_spec<models::DecoderSpec>(values)) return data::Task::clm;
   return task_of_labels(values, {});
 }
 

@@ -80,6 +80,17 @@ run "$COMERA" pretrain --resume turned
 expect_exit 0
 expect_same_bytes turned.safetensors turned/model.safetensors
 
+# the default follows the form, and a word by name leaves it to the other weights
+optimizer_of() { # options...
+  run "$COMERA" pretrain "${wide[@]}" "$@" --steps 1 -o settled --force
+  expect_exit 0
+  sed -n 's/^optimizer = //p' settled/recipe.toml
+}
+expect_equal "$(optimizer_of --form dense)" '["adamw"]'
+expect_equal "$(optimizer_of --form tt)" '["muon"]'
+expect_equal "$(optimizer_of --form tt --layer '*output.dense=form:dense' --optimizer '*output.dense=adamw8bit')" \
+  '["muon", "*output.dense=adamw8bit"]'
+
 # a basis is a state: a resume between two of them has it, and a later one comes from the gradient of its step
 run "$COMERA" pretrain "${wide[@]}" "${subspaces[@]}" --form dense --optimizer galore -o one
 expect_exit 0
