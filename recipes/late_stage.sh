@@ -21,7 +21,7 @@ read -ra seeds <<< "${SEEDS:-7 8 9}"
 SEED=${seeds[0]}
 start 1 "$@"
 ways=${WAYS:-objective cuts both one-cut small} targets=${TARGETS:-0.8 0.5 0.2}
-steps=${STEPS:-1000} pieces=() ranks_of_whole=(24 56)
+steps=${STEPS:-1000} pieces=() ranks_of_whole=(24 16)
 model=(--model encoder-small --seq 64 --positions 64 --batch 64)
 if "$smoke"; then
   seeds=("${seeds[0]}") targets=${TARGETS:-0.5} steps=${STEPS:-6} pieces=(--vocab-size 1000) ranks_of_whole=(8 8)
@@ -38,7 +38,8 @@ require_program
 learn_glosses "$folder/glosses" --text text "${pieces[@]}"
 
 options_of() { # SEED RANK TABLE_RANK
-  echo "${model[@]}" --form tt --rank "$2" --embedding-rank "$3" --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 \
+  echo "${model[@]}" --form tt --rank "$2" --embedding-form lowrank --embedding-rank "$3" --lr 2e-3 --lr-cores 2e-3 \
+    --lr-ranks 2e-3 \
     --activations cheap --task classify --data "$folder/glosses/train.tsv" --dev "$folder/glosses/dev.tsv" --text text \
     --label label --tokenizer "$folder/glosses/tokenizer" --warmup $((steps / 10)) --schedule linear --weight-decay 0 \
     --seed "$1" --steps "$total" --isa "${ISA:-auto}" --threads 1 --log-every 50 --save-every "$steps" \

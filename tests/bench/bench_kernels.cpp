@@ -19,6 +19,7 @@
 #include "kernels/host/cpu_backend.h"
 #include "kernels/host/thread_pool.h"
 #include "kernels/linear.h"
+#include "kernels/muon.h"
 #include "kernels/tt_cores.h"
 #include "kernels/tt_linear.h"
 
@@ -289,38 +290,69 @@ void attention(Bench& bench, std::int64_t batch, std::int64_t length, std::int64
                                .dv = d_qkv.data() + 2 * width});
 }
 
-void cores(Bench& bench) {
-  const std::vector<std::vector<std::int64_t>> modes{
-      {12, 8, 8, 8, 8, 12}, {12, 8, 8, 12, 16, 16}, {16, 16, 12, 8, 8, 12}};
+// The cores of the six encoders of mnli-6enc.
+struct Cores {
   std::vector<TtMatrix> matrices;
   std::vector<Floats> memory;
-  const auto tensor = [&](std::int64_t count) {
+
+  float* add(std::int64_t count) {
     memory.push_back(numbers(count));
     return memory.back().data();
-  };
-  for (int layer = 0; layer < 6; ++layer)
-    for (int kind : {0, 0, 0, 0, 1, 2}) {
-      TtMatrix t;
-      t.d = t.e = 3;
-      std::copy(modes[kind].begin(), modes[kind].end(), t.modes);
-      const std::int64_t ranks[] = {1, t.modes[0], 30, 30, 30, t.modes[5], 1};
-      std::copy(ranks, ranks + 7, t.ranks);
-      const std::int64_t m = product_of(t.modes, 0, 3), n = product_of(t.modes, 3, 6);
-      for (int i = 0; i < 6; ++i) {
-        t.cores[i] = tensor(ranks[i] * t.modes[i] * ranks[i + 1]);
-        t.d_cores[i] = tensor(ranks[i] * t.modes[i] * ranks[i + 1]);
-        if (i == 5) continue;
-        t.diagonals[i] = tensor(ranks[i + 1]);
-        t.d_diagonals[i] = tensor(ranks[i + 1]);
-      }
-      t.left = tensor(m * 32), t.ld_left = 32, t.right = tensor(32 * n), t.d_left = tensor(m * 32),
-      t.d_right = tensor(32 * n);
-      matrices.push_back(t);
+  }
+
+  Cores() {
+    const std::vector<std::vector<std::int64_t>> modes{
+        {12, 8, 8, 8, 8, 12}, {12, 8, 8, 12, 16, 16}, {16, 16, 12, 8, 8, 12}};
+    for (int layer = 0; layer < 6; ++layer)
+      for (int kind : {0, 0, 0, 0, 1, 2}) matrices.push_back(matrix(modes[kind]));
+  }
+
+  TtMatrix matrix(const std::vector<std::int64_t>& modes) {
+    TtMatrix t;
+    t.d = t.e = 3;
+    std::copy(modes.begin(), modes.end(), t.modes);
+    const std::int64_t ranks[] = {1, t.modes[0], 30, 30, 30, t.modes[5], 1};
+    std::copy(ranks, ranks + 7, t.ranks);
+    const std::int64_t m = product_of(t.modes, 0, 3), n = product_of(t.modes, 3, 6);
+    for (int i = 0; i < 6; ++i) {
+      t.cores[i] = add(ranks[i] * t.modes[i] * ranks[i + 1]);
+      t.d_cores[i] = add(ranks[i] * t.modes[i] * ranks[i + 1]);
+      if (i == 5) continue;
+      t.diagonals[i] = add(ranks[i + 1]);
+      t.d_diagonals[i] = add(ranks[i + 1]);
     }
-  bench.time("tt_cores 6 encoder layers merge", &Backend::tt_merge,
-             TtMerge{matrices.data(), static_cast<int>(matrices.size())});
+    t.left = add(m * 32), t.ld_left = 32, t.right = add(32 * n), t.d_left = add(m * 32), t.d_right = add(32 * n);
+    return t;
+  }
+
+  // A core as a matrix with its larger rank as one side.
+  std::vector<MuonTensor> muon(const AdamwScalars& group) {
+    std::vector<MuonTensor> tensors;
+    for (const TtMatrix& t : matrices)
+      for (int i = 0; i < t.d + t.e; ++i) {
+        const std::int64_t left = t.ranks[i], right = t.ranks[i + 1], count = left * t.modes[i] * right;
+        tensors.push_back({.rows = left <= right ? left * t.modes[i] : left,
+                           .columns = left <= right ? right : t.modes[i] * right,
+                           .value = const_cast<void*>(t.cores[i]),
+                           .gradient = t.d_cores[i],
+                           .momentum = add(count),
+                           .scalars = &group});
+      }
+    return tensors;
+  }
+};
+
+void cores(Bench& bench) {
+  Cores cores;
+  const int count = static_cast<int>(cores.matrices.size());
+  bench.time("tt_cores 6 encoder layers merge", &Backend::tt_merge, TtMerge{cores.matrices.data(), count});
   bench.time("tt_cores 6 encoder layers merge backward", &Backend::tt_merge_backward,
-             TtMergeBackward{matrices.data(), static_cast<int>(matrices.size())});
+             TtMergeBackward{cores.matrices.data(), count});
+  const AdamwScalars group{.learning_rate = 1e-9};
+  const StepScalars scalars;
+  const std::vector<MuonTensor> tensors = cores.muon(group);
+  bench.time("muon 6 encoder layers", &Backend::muon,
+             Muon{tensors.data(), static_cast<int>(tensors.size()), 0.95, &scalars});
 }
 
 }  // namespace

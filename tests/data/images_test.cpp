@@ -149,6 +149,9 @@ TEST_CASE("pictures: PNG and JPEG give the pixels that were written") {
     CHECK(std::ranges::all_of(again.pixels, [](int pixel) { return std::abs(pixel - 90) <= 2; }));
     // Cameras write a film behind the picture.
     CHECK(decode_picture(bytes_of(jpeg + std::string(100000, '\0')), "a.jpg").pixels == again.pixels);
+    // The decoder warns of bytes before the end marker, behind which nothing is missing.
+    const std::string body = jpeg.substr(0, jpeg.size() - 2), end = jpeg.substr(jpeg.size() - 2);
+    CHECK(decode_picture(bytes_of(body + "abcd" + end), "a.jpg").pixels == again.pixels);
   }
   // Transparency is left out.
   Image clear = sample(2, 2, 4);
@@ -347,11 +350,12 @@ TEST_CASE("image frame: preprocessor_config.json") {
     CHECK_THROWS_WITH(read(fmt::format(R"({{"{}": true}})", key)), Contains(fmt::format("{} is true", key)));
   CHECK(read(R"({"size": [4, 4]})").mean.size() == 3);
   CHECK(read(R"({"size": {"height": 4, "width": 4, "shortest_edge": null}})").mean.size() == 3);
-  CHECK_THROWS_WITH(read(R"({"size": [4, 3]})"), Contains("size is [4,3], but config.json says 4"));
+  for (const char* size : {"[4, 3]", "\"4\"", "0", "-4", "1e9", "[4, 4.5]"})
+    CHECK_THROWS_WITH(read(fmt::format(R"({{"size": {}}})", size)), Contains("want one number, or height and width"));
   CHECK_THROWS_WITH(read(R"({"size": {"shortest_edge": 4}})"), Contains("size has shortest_edge"));
   CHECK_THROWS_WITH(read(R"({"size": 4, "default_to_square": false})"), Contains("default_to_square is false"));
-  CHECK_THROWS_WITH(read(R"({"feature_extractor_type": "DeiTFeatureExtractor"})"),
-                    Contains("feature_extractor_type is \"DeiTFeatureExtractor\"; only ViTImageProcessor"));
+  CHECK_THROWS_WITH(read(R"({"feature_extractor_type": "BeitFeatureExtractor"})"),
+                    Contains("feature_extractor_type is \"BeitFeatureExtractor\"; ViTImageProcessor and DeiT"));
   CHECK_THROWS_WITH(read(R"({"image_processor_type": 3})"), Contains("image_processor_type is 3"));
   // transformers reads the image processor of processor_config.json first.
   scratch.write("processor_config.json", R"({"image_processor": {"image_mean": 0.2}})");
@@ -366,5 +370,46 @@ TEST_CASE("image frame: preprocessor_config.json") {
   save_image_frame(kept, comera::Folder(scratch.path("")));
   ImageFrame again = image_frame(4, 3, 5);
   read_image_frame(scratch.path(""), again);
-  CHECK(again.resampling == Resampling::bicubic);
+  CHECK(again == kept);
+}
+
+TEST_CASE("image frame: DeiT's processor cuts out the centre") {
+  const Scratch scratch;
+  const auto read = [&](const std::string& text, std::int64_t size = 4) {
+    scratch.write("preprocessor_config.json", text);
+    ImageFrame frame = image_frame(size, 1, 5);
+    read_image_frame(scratch.path(""), frame);
+    return frame;
+  };
+  const ImageFrame plain = read(R"({"image_processor_type": "DeiTImageProcessor"})", 224);
+  CHECK(plain.resized == 256);
+  CHECK(plain.resampling == Resampling::bicubic);
+  CHECK(read(R"({"feature_extractor_type": "DeiTFeatureExtractor", "crop_size": 4, "size": 8})").resized == 8);
+  CHECK(read(R"({"image_processor_type": "DeiTImageProcessorFast", "crop_size": {"height": 4, "width": 4},
+                 "size": {"height": 6, "width": 6}, "do_center_crop": true, "resample": 2})")
+            .resampling == Resampling::bilinear);
+  CHECK(read(R"({"image_processor_type": "DeiTImageProcessor", "do_center_crop": false, "size": 4})").resized == 4);
+  const auto refused = [&](const std::string& keys, const std::string& message) {
+    CHECK_THROWS_WITH(read(R"({"image_processor_type": "DeiTImageProcessor", )" + keys + "}"), Contains(message));
+  };
+  refused(R"("size": 8)", "crop_size is 224, but config.json says 4");
+  refused(R"("size": 3, "crop_size": 4)", "crop_size is 4, more than size, which is 3");
+  refused(R"("do_center_crop": false)", "size is 256, but config.json says 4");
+  refused(R"("size": 8, "crop_size": [4, 5])", "crop_size is [4,5]; want one number");
+  refused(R"("do_center_crop": 1)", "do_center_crop is 1");
+  refused(R"("do_pad": true)", "do_pad is true");
+
+  // An image of the resized size loses its border, and a run keeps the crop.
+  std::string pixels;
+  for (int i = 0; i < 25; ++i) pixels += static_cast<char>(i);
+  DataSpec spec = spec_of({scratch.write("train-images-idx3-ubyte", idx({1, 5, 5}, pixels))});
+  spec.label.clear();
+  ImageFrame frame = bytes_frame(2, 1);
+  frame.resized = 5;
+  const auto data = ImageDataset::open(spec, frame);
+  CHECK(data->image(0).pixels == std::vector<std::uint8_t>{6, 7, 11, 12});
+  data->save(comera::Folder(scratch.path("")));
+  ImageFrame again = image_frame(2, 1, 5);
+  read_image_frame(scratch.path(""), again);
+  CHECK(again == frame);
 }

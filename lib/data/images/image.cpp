@@ -105,4 +105,15 @@ Image resized(Image image, std::int64_t width, std::int64_t height, Resampling b
   return image;
 }
 
+Image centre_of(const Image& image, std::int64_t side) {
+  COMERA_CHECK(side <= image.width && side <= image.height);
+  Image result{side, side, image.channels, {}};
+  const std::int64_t left = (image.width - side) / 2, top = (image.height - side) / 2;
+  for (std::int64_t y = 0; y < side; ++y) {
+    const auto line = image.pixels.begin() + ((top + y) * image.width + left) * image.channels;
+    result.pixels.insert(result.pixels.end(), line, line + side * image.channels);
+  }
+  return result;
+}
+
 }  // namespace comera::data

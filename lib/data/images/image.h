@@ -24,4 +24,7 @@ enum class Resampling : std::uint8_t { bilinear = 2, bicubic = 3 };
 // Keys' cubic (1981, with a = -1/2), whose half width is two such pixels.
 Image resized(Image image, std::int64_t width, std::int64_t height, Resampling by = Resampling::bilinear);
 
+// The square of the centre. It lies one pixel further up or left where an odd number of pixels is left out.
+Image centre_of(const Image& image, std::int64_t side);
+
 }  // namespace comera::data

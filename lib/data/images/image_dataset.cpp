@@ -211,7 +211,9 @@ Image ImageDataset::image(std::int64_t row) const {
     image.pixels.assign(idx.bytes.begin() + found.index * bytes, idx.bytes.begin() + (found.index + 1) * bytes);
   }
   if (frame_.channels == 1) image = with_channels(std::move(image), 1);  // as users convert before they resize
-  return with_channels(resized(std::move(image), frame_.size, frame_.size, frame_.resampling), frame_.channels);
+  image = resized(std::move(image), frame_.resized, frame_.resized, frame_.resampling);
+  if (frame_.size != frame_.resized) image = centre_of(image, frame_.size);
+  return with_channels(std::move(image), frame_.channels);
 }
 
 std::string ImageDataset::name_of(std::int64_t row) const {

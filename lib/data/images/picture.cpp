@@ -55,10 +55,11 @@ class Jpeg {
     Image image = header_;
     const std::int64_t stored = inks_ ? 4 : image.channels, count = image.width * image.height;
     image.pixels.resize(static_cast<std::size_t>(count * stored));
-    constexpr int flags = TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
+    constexpr int flags = TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS;
     const int format = inks_ ? TJPF_CMYK : image.channels == 1 ? TJPF_GRAY : TJPF_RGB;
     if (tjDecompress2(decoder_.get(), data(), bytes_.size(), image.pixels.data(), static_cast<int>(image.width), 0,
-                      static_cast<int>(image.height), format, flags) != 0)
+                      static_cast<int>(image.height), format, flags) != 0 &&
+        !harmless())
       fail();
     if (inks_) make_colours(image.pixels);
     return image;
@@ -76,6 +77,14 @@ class Jpeg {
       }
     }
     pixels.resize(3 * count);
+  }
+
+  // True for a warning of the decoder behind which all pixels are read: bytes that do not belong to the image, and a
+  // header with numbers of another kind of JPEG.
+  bool harmless() const {
+    if (tjGetErrorCode(decoder_.get()) != TJERR_WARNING) return false;
+    const std::string_view text = tjGetErrorStr2(decoder_.get());
+    return text.find("extraneous bytes") != std::string_view::npos || text.starts_with("Invalid SOS parameters");
   }
 
   const unsigned char* data() const { return reinterpret_cast<const unsigned char*>(bytes_.data()); }

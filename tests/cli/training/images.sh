@@ -146,6 +146,14 @@ json.dump({**config, "size": {"shortest_edge": 8}}, open("asks/preprocessor_conf
 PYTHON
 run "$COMERA" predict asks --data test-images-idx3-ubyte.gz
 expect_refused 'asks/preprocessor_config.json: size has shortest_edge'
+python3 - <<'PYTHON'
+import json
+config = json.load(open("plain/preprocessor_config.json"))
+json.dump({**config, "image_processor_type": "DeiTImageProcessor", "size": 10, "crop_size": 8},
+          open("asks/preprocessor_config.json", "w"))
+PYTHON
+run "$COMERA" predict asks --data test-images-idx3-ubyte.gz
+expect_exit 0
 
 # Gamma changes nothing; a picture on its side stands upright: class 1, bright on the right, is stored with the top there.
 run "$COMERA" predict whole --data shown/plain.png,shown/gamma.png --jsonl

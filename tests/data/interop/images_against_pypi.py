@@ -1,5 +1,5 @@
 """Compares pictures with Pillow's exif_transpose() and convert(), and the values that a model gets of them with those of
-transformers' ViTImageProcessor: PNG of every depth and kind, with gamma and profiles; JPEG in gray, colours and inks,
+transformers' ViTImageProcessor and DeiTImageProcessor: PNG of every depth and kind, with gamma and profiles; JPEG in gray, colours and inks,
 progressive and subsampled, with profiles; all EXIF orientations; odd sizes, made smaller and larger.
 
 usage: images_against_pypi.py PROGRAM      PROGRAM: the test binary read_images
@@ -17,10 +17,10 @@ import numpy
 from PIL import Image, ImageCms, ImageOps
 from transformers.image_utils import load_image
 
-try:
-    from transformers import ViTImageProcessorPil as Processor  # since version 5
+try:  # since version 5
+    from transformers import DeiTImageProcessorPil as CroppingProcessor, ViTImageProcessorPil as Processor
 except ImportError:
-    from transformers import ViTImageProcessor as Processor
+    from transformers import DeiTImageProcessor as CroppingProcessor, ViTImageProcessor as Processor
 
 RANDOM = numpy.random.default_rng(5)
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
@@ -110,14 +110,15 @@ def check(condition, text):
 
 
 def compare(program, folder, names, config, channels):
-    size = config["size"]["height"]
+    resized = config["size"]["height"]
+    size = config.get("crop_size", config["size"])["height"]
     with open(os.path.join(folder, "preprocessor_config.json"), "w", encoding="utf-8") as out:
         json.dump(config, out)
     paths = [os.path.join(folder, name) for name in names]
     answers = subprocess.run([program, folder, str(size), str(channels)], input="\n".join(paths) + "\n", text=True,
                              stdout=subprocess.PIPE, check=True).stdout.splitlines()
     check(len(answers) == len(paths), f"{len(paths)} answers are wanted, {len(answers)} came")
-    processor = Processor.from_pretrained(folder)
+    processor = (CroppingProcessor if "crop_size" in config else Processor).from_pretrained(folder)
     for path, line in zip(paths, answers):
         answer = json.loads(line)
         check("error" not in answer, f"{path}: {answer.get('error')}")
@@ -128,7 +129,7 @@ def compare(program, folder, names, config, channels):
         check((found == wanted).all(), f"{path}: pixels differ by up to {abs(found - wanted).max()}")
         image = load_image(path) if channels == 3 else load_image(path).convert("L")
         if image.height > image.width:  # Pillow 13 begins with the height of such an image, versions before do not
-            image = image.resize((size, image.height), config["resample"])
+            image = image.resize((resized, image.height), config["resample"])
         wanted = processor(image, return_tensors="np")["pixel_values"].ravel()
         scale = 255 * numpy.repeat(config["image_std"], size * size)
         apart = abs(numpy.array(answer["values"]) - wanted) * scale  # in 1/255
@@ -148,6 +149,9 @@ def main():
                     config = {"image_processor_type": "ViTImageProcessor", "size": {"height": size, "width": size},
                               "resample": resample, "image_mean": mean, "image_std": deviation}
                     compare(program, folder, list(pictures), config, channels)
+                    crop = {"image_processor_type": "DeiTImageProcessor", "do_center_crop": True,
+                            "size": {"height": size + size // 7, "width": size + size // 7}, "crop_size": config["size"]}
+                    compare(program, folder, list(pictures), {**config, **crop}, channels)
     print(f"{len(pictures)} pictures have the same pixels, and the same values in 8 forms")
 
 
