@@ -11,14 +11,14 @@ namespace comera::kernels::COMERA_CPU {
 namespace {
 
 struct Memory {
-  float *x, *next;         // [longer, shorter]
-  float *square, *factor;  // [shorter, shorter]
+  float *x, *next;                             // [longer, shorter]
+  float *square, *factor, *product, *scratch;  // [shorter, shorter]
   std::size_t bytes;
 
   Memory(void* memory, const MuonShape& s) {
     Workspace workspace(memory);
     x = workspace.floats(s.longer * s.shorter), next = workspace.floats(s.longer * s.shorter);
-    square = workspace.floats(s.shorter * s.shorter), factor = workspace.floats(s.shorter * s.shorter);
+    for (float** small : {&square, &factor, &product, &scratch}) *small = workspace.floats(s.shorter * s.shorter);
     bytes = workspace.used();
   }
 };
@@ -47,24 +47,40 @@ double average(const MuonTensor& t, const MuonFactors& f, float* u) {
 }
 
 // factor = x1 I + x3 S + x5 S^2
-void polynomial(std::int64_t n, const float* square, float* factor) {
+void polynomial(const SmallGemm& multiply, std::int64_t n, const float* square, float* factor) {
   const MuonPolynomial p;
-  const F x3 = set(p.x3), x5 = set(p.x5);
-  SmallGemm({n, n, n, n, n, n})(square, square, factor);
+  multiply(square, square, factor);
   sweep(0, n * n, [&](std::int64_t i, auto lanes) {
-    store(factor + i, fma(x5, load(factor + i, lanes), x3 * load(square + i, lanes)), lanes);
+    store(factor + i, fma(set(p.x5), load(factor + i, lanes), set(p.x3) * load(square + i, lanes)), lanes);
   });
   for (std::int64_t j = 0; j < n; ++j) factor[j * n + j] += p.x1;
+}
+
+// The product of the factors of some iterations. `square`, S of the first one, becomes that of the last one.
+const float* product_of_factors(std::int64_t n, int iterations, const Memory& memory) {
+  const SmallGemm multiply({n, n, n, n, n, n});
+  float *square = memory.square, *product = memory.product, *scratch = memory.scratch;
+  polynomial(multiply, n, square, product);
+  const float* factor = product;
+  for (int iteration = 1; iteration < iterations; ++iteration) {
+    multiply(factor, square, scratch);
+    multiply(scratch, factor, square);
+    polynomial(multiply, n, square, memory.factor);
+    factor = memory.factor;
+    multiply(product, factor, scratch);
+    float* const done = scratch;
+    scratch = product, product = done;
+  }
+  return product;
 }
 
 // Returns the matrix with singular values near 1, in `x` or in `next`.
 float* orthogonalise(const MuonShape& s, float* x, float* next, const Memory& memory) {
   const std::int64_t m = s.longer, n = s.shorter;
   const SmallGemm square({n, n, m, n, n, n, false, true}), multiply({m, n, n, n, n, n});
-  for (int iteration = 0; iteration < muon_iterations; ++iteration) {
+  for (int part = 0; part < muon_parts; ++part) {
     square(x, x, memory.square);
-    polynomial(n, memory.square, memory.factor);
-    multiply(x, memory.factor, next);
+    multiply(x, product_of_factors(n, muon_iterations_of(part), memory), next);
     float* const done = next;
     next = x, x = done;
   }

@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(threads_of<eights>)
   load_row(a.residual, start, a.residual ? end : 0, residual);
   const StepOfDropout step(x_dropout, y_dropout);
   const TokenOfDropout x_token(x_dropout, end > 0 ? row : 0), y_token(y_dropout, end > 0 ? row : 0);
-  load_row(a.gain, 0, end, gain);
-  load_row(a.shift, 0, a.shift ? end : 0, shift);
+  const auto load_gain = [&] { load_row(a.gain, 0, end, gain), load_row(a.shift, 0, a.shift ? end : 0, shift); };
+  if (eights == 1) load_gain();
 
   const PhiloxKey key = step.key();
   const DropoutOfRow dropout(x_dropout, key, x_token), output_dropout(y_dropout, key, y_token);
@@ -102,6 +102,7 @@ __global__ void __launch_bounds__(threads_of<eights>)
     add_residual<T>(a, dropout, place(c), residual[c].floats(), s[c]);
     sum[0] += total(s[c]);
   }
+  if (eights > 1) load_gain();  // the registers of x and residual are free
   if (writes_sum(a, dropout)) write_row<T>(a.sum, start, end, s);
   int buffer = 0;
   if (a.kind == NormKind::layer) sum_rows(sum, buffer);
@@ -172,11 +173,11 @@ Status run(const Context& context, const NormForward& a) {
   const RowDropout x_dropout(a.dropout), y_dropout(a.output_dropout);
   return with_element(context, [&]<class T>(T) {
     const bool aligned = all_aligned<T>(a.columns, a.x, a.residual, a.sum, a.gain, a.shift, a.y);
-    return with_eights(a.columns, aligned, [&]<int eights>(std::integral_constant<int, eights>) {
+    const dim3 block = norm_block_of_warps(a.columns, a.tokens);
+    return with_eights(a.columns, block.x, aligned, [&]<int eights>(std::integral_constant<int, eights>) {
       if constexpr (eights == 0) {
         return launch(context, row_launch(a.tokens, a.columns), forward_wide<T>, a, x_dropout, y_dropout, aligned);
       } else {
-        const dim3 block = norm_block(a.columns, a.tokens / processors);
         return launch(context, {static_cast<unsigned>(blocks_for(a.tokens, block.y)), block}, forward<T, eights>, a,
                       x_dropout, y_dropout);
       }
@@ -223,7 +224,7 @@ Status run(const Context& context, const NormBackward& a) {
   const RowDropout x_dropout(a.dropout), y_dropout(a.output_dropout);
   const Status status = with_element(context, [&]<class T>(T) {
     const bool aligned = all_aligned<T>(a.columns, a.dy, a.sum, a.gain, a.d_sum_in, a.d_sum, a.dx, partial);
-    return with_eights(a.columns, aligned, [&]<int eights>(std::integral_constant<int, eights>) {
+    return with_eights(a.columns, block.x, aligned, [&]<int eights>(std::integral_constant<int, eights>) {
       if constexpr (eights == 0) {
         return launch(context, {blocks, {block.x}}, backward_wide<T>, a, x_dropout, y_dropout, aligned, partial,
                       earlier_sums(context));

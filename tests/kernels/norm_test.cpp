@@ -127,6 +127,9 @@ static std::vector<Case> norm_cases() {
     cases.push_back(
         norm({.tokens = 3, .columns = 4096, .kind = kind, .shift = shift, .dropout = 0.1, .d_sum_in = true}));
     cases.push_back(norm({.tokens = 2100, .columns = 8, .kind = kind, .shift = shift}));
+    // On a GPU a row per warp, with several groups of eight per thread.
+    for (const std::int64_t columns : {264, 520, 776})
+      cases.push_back(norm({.tokens = 1060, .columns = columns, .kind = kind, .shift = shift, .dropout = 0.1}));
     cases.push_back(norm({.tokens = 2, .columns = 1, .kind = kind, .shift = shift}));
   }
   // More columns than the threads of a block can hold in registers.

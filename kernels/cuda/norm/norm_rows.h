@@ -79,10 +79,18 @@ inline dim3 norm_block(std::int64_t columns, std::int64_t rows) {
   return {static_cast<unsigned>(x), static_cast<unsigned>(std::clamp<std::int64_t>(rows, 1, norm_threads / x))};
 }
 
-// Calls f with the number of eights per thread as a type; 0 for the kernels that read rows again.
+// The same for a row per warp, with up to four groups per thread, if blocks of such rows are enough for all processors:
+// warps exchange nothing, and what a thread does once, such as the place of its random numbers, serves more elements.
+inline dim3 norm_block_of_warps(std::int64_t columns, std::int64_t rows) {
+  constexpr int warps = row_threads / warp_size;
+  if (columns <= warp_columns && rows >= warps * processors) return {warp_size, warps};
+  return norm_block(columns, rows / processors);
+}
+
+// Calls f with the number of eights per thread as a type; 0 for the kernels that read rows again. `threads` have a row.
 template <class F>
-Status with_eights(std::int64_t columns, bool aligned, F&& f) {
-  switch (aligned && columns % 8 == 0 ? blocks_for(columns, 8 * row_threads) : 0) {
+Status with_eights(std::int64_t columns, unsigned threads, bool aligned, F&& f) {
+  switch (aligned && columns % 8 == 0 ? blocks_for(columns, 8 * static_cast<std::int64_t>(threads)) : 0) {
     case 1: return f(std::integral_constant<int, 1>{});
     case 2: return f(std::integral_constant<int, 2>{});
     case 3: return f(std::integral_constant<int, 3>{});
