@@ -9,7 +9,7 @@
 # COMERA names the program. TARGETS ("0.8 0.5 0.2") are the shares, SEEDS ("7 8 9") the seeds, WAYS ("objective cuts
 # both one-cut small") the ways, STEPS (1000) the steps of the early stage, a third more those of all, ISA (auto) the
 # instruction set. One run per core of the machine at a time (WORKERS), one thread each. The text is Debian's package
-# wordnet-base. It takes about 25 minutes on two cores; --smoke takes seconds, with a small model, one share and one
+# wordnet-base. It takes about 40 minutes on two cores; --smoke takes seconds, with a small model, one share and one
 # seed. FOLDER receives data, the reports of the runs, and results.md and results.json. A second call keeps what is
 # finished and goes on with the rest.
 set -euo pipefail
