@@ -18,7 +18,8 @@ struct Memory {
   Memory(void* memory, const MuonShape& s) {
     Workspace workspace(memory);
     x = workspace.floats(s.longer * s.shorter), next = workspace.floats(s.longer * s.shorter);
-    for (float** small : {&square, &factor, &product, &scratch}) *small = workspace.floats(s.shorter * s.shorter);
+    float** const small[] = {&square, &factor, &product, &scratch};
+    for (float** matrix : small) *matrix = workspace.floats(s.shorter * s.shorter);
     bytes = workspace.used();
   }
 };
