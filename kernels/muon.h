@@ -31,21 +31,22 @@ struct Muon {
   const StepScalars* scalars = nullptr;
 };
 
+// A core G [r, s, q], or a matrix [r, q] with s = 1, as a matrix: [r s, q] if r <= q and [r, s q] otherwise. The larger
+// rank, towards the middle of the train, is one side; so the factors of a low-rank weight are matrices as they are.
+constexpr MuonTensor muon_core(std::int64_t left, std::int64_t middle, std::int64_t right) {
+  MuonTensor tensor;
+  tensor.rows = left <= right ? left * middle : left;
+  tensor.columns = left <= right ? right : middle * right;
+  return tensor;
+}
+
 // The polynomial of Jordan et al. takes singular values from .0015 to 1 into [.67, 1.21] in five iterations.
 constexpr int muon_iterations = 5;
 struct MuonPolynomial {
   float x1 = 3.4445F, x3 = -4.775F, x5 = 2.0315F;
 };
 
-// X is kept with its longer side first: then S = X^T X is the small square matrix, and X becomes X F with
-// F = x1 I + x3 S + x5 S^2. All these matrices are polynomials of S, so they commute, and the next S is F S F. So
-// iterations need X only at their start and end: X F F' F'' ... (on the CPU; a GPU takes X through each of them,
-// because products of small matrices leave most threads of a block without work). But each multiplies the rounding of a
-// small eigenvalue of S by up to x1^2, 12, as it does the eigenvalue; so S is taken from X anew after some of them.
-// With 3 and 2 iterations float32 has the error of five whole iterations (5 has a hundred times as much), and a matrix
-// of m x n takes 8 m n^2 + 28 n^3 operations in place of 20 m n^2 + 10 n^3.
-constexpr int muon_parts = 2;
-COMERA_HD constexpr int muon_iterations_of(int part) { return part == 0 ? 3 : 2; }
+// X is kept with its longer side first: then X^T X is the small square matrix, and X = X (x1 I + x3 S + x5 S^2).
 struct MuonShape {
   std::int64_t longer, shorter;
   bool turned;  // the value has its shorter side first
@@ -77,14 +78,13 @@ COMERA_HD inline float stepped(const MuonFactors& f, float size, float value, fl
   return fmaf(-f.rate, fmaf(f.decay, value, size * x), value);
 }
 
+// Of the CPU's way, which takes the fewest (kernels/cpu/muon.cpp).
 constexpr double flops(const Muon& a) {
   double sum = 0;
   for (int i = 0; i < a.count; ++i) {
     const MuonShape s = muon_shape(a.tensors[i].rows, a.tensors[i].columns);
     const auto longer = static_cast<double>(s.longer), shorter = static_cast<double>(s.shorter);
-    for (int part = 0; part < muon_parts; ++part)
-      sum += (4 * longer + (8 * muon_iterations_of(part) - 6) * shorter) * shorter * shorter;
-    sum += 10 * longer * shorter;
+    sum += (8 * longer + 28 * shorter) * shorter * shorter + 10 * longer * shorter;
   }
   return sum;
 }

@@ -39,11 +39,10 @@ learn_glosses "$folder/glosses" --text text "${pieces[@]}"
 
 options_of() { # SEED RANK TABLE_RANK
   echo "${model[@]}" --form tt --rank "$2" --embedding-form lowrank --embedding-rank "$3" --lr 2e-3 --lr-cores 2e-3 \
-    --lr-ranks 2e-3 \
-    --activations cheap --task classify --data "$folder/glosses/train.tsv" --dev "$folder/glosses/dev.tsv" --text text \
-    --label label --tokenizer "$folder/glosses/tokenizer" --warmup $((steps / 10)) --schedule linear --weight-decay 0 \
-    --seed "$1" --steps "$total" --isa "${ISA:-auto}" --threads 1 --log-every 50 --save-every "$steps" \
-    --eval-every "$total"
+    --lr-ranks 2e-3 --activations cheap --task classify --data "$folder/glosses/train.tsv" \
+    --dev "$folder/glosses/dev.tsv" --text text --label label --tokenizer "$folder/glosses/tokenizer" \
+    --warmup $((steps / 10)) --schedule linear --weight-decay 0 --seed "$1" --steps "$total" --isa "${ISA:-auto}" \
+    --threads 1 --log-every 50 --save-every "$steps" --eval-every "$total"
 }
 
 parameters() { # RANK TABLE_RANK

@@ -1,4 +1,9 @@
-// Muon on the CPU.
+// Muon on the CPU. The matrices x1 I + x3 S + x5 S^2 = F are polynomials of S = X^T X, so they commute, and S of the
+// next iteration, whose X is X F, is F S F. So iterations need X, which has several times as many rows as columns, only
+// at their start and end. But each of them multiplies the rounding of a small eigenvalue of S by up to x1^2 = 12, as it
+// does the eigenvalue. So S is computed from X again after some of them: with 3 and 2 iterations the error is that of
+// five iterations on X, with 5 in one part it is a hundred times as large. X of m x n takes 8 m n^2 + 28 n^3 operations
+// in place of 20 m n^2 + 10 n^3.
 #include "kernels/muon.h"
 
 #include "kernels/cpu/common/gemm.h"
@@ -9,6 +14,9 @@
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
+
+constexpr int iterations_of_parts[] = {3, 2};
+static_assert(iterations_of_parts[0] + iterations_of_parts[1] == muon_iterations);
 
 struct Memory {
   float *x, *next;                             // [longer, shorter]
@@ -47,7 +55,7 @@ double average(const MuonTensor& t, const MuonFactors& f, float* u) {
   return sum;
 }
 
-// factor = x1 I + x3 S + x5 S^2
+// factor = F of S = square
 void polynomial(const SmallGemm& multiply, std::int64_t n, const float* square, float* factor) {
   const MuonPolynomial p;
   multiply(square, square, factor);
@@ -57,7 +65,7 @@ void polynomial(const SmallGemm& multiply, std::int64_t n, const float* square, 
   for (std::int64_t j = 0; j < n; ++j) factor[j * n + j] += p.x1;
 }
 
-// The product of the factors of some iterations. `square`, S of the first one, becomes that of the last one.
+// The product of F of some iterations. `memory.square` holds S of the first one, and then that of the last one.
 const float* product_of_factors(std::int64_t n, int iterations, const Memory& memory) {
   const SmallGemm multiply({n, n, n, n, n, n});
   float *square = memory.square, *product = memory.product, *scratch = memory.scratch;
@@ -79,9 +87,9 @@ const float* product_of_factors(std::int64_t n, int iterations, const Memory& me
 float* orthogonalise(const MuonShape& s, float* x, float* next, const Memory& memory) {
   const std::int64_t m = s.longer, n = s.shorter;
   const SmallGemm square({n, n, m, n, n, n, false, true}), multiply({m, n, n, n, n, n});
-  for (int part = 0; part < muon_parts; ++part) {
+  for (const int iterations : iterations_of_parts) {
     square(x, x, memory.square);
-    multiply(x, product_of_factors(n, muon_iterations_of(part), memory), next);
+    multiply(x, product_of_factors(n, iterations, memory), next);
     float* const done = next;
     next = x, x = done;
   }

@@ -173,7 +173,7 @@ Status run(const Context& context, const NormForward& a) {
   const RowDropout x_dropout(a.dropout), y_dropout(a.output_dropout);
   return with_element(context, [&]<class T>(T) {
     const bool aligned = all_aligned<T>(a.columns, a.x, a.residual, a.sum, a.gain, a.shift, a.y);
-    const dim3 block = norm_block_of_warps(a.columns, a.tokens);
+    const dim3 block = forward_block(a.columns, a.tokens);
     return with_eights(a.columns, block.x, aligned, [&]<int eights>(std::integral_constant<int, eights>) {
       if constexpr (eights == 0) {
         return launch(context, row_launch(a.tokens, a.columns), forward_wide<T>, a, x_dropout, y_dropout, aligned);

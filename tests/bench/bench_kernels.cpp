@@ -325,18 +325,13 @@ struct Cores {
     return t;
   }
 
-  // A core as a matrix with its larger rank as one side.
   std::vector<MuonTensor> muon(const AdamwScalars& group) {
     std::vector<MuonTensor> tensors;
     for (const TtMatrix& t : matrices)
       for (int i = 0; i < t.d + t.e; ++i) {
-        const std::int64_t left = t.ranks[i], right = t.ranks[i + 1], count = left * t.modes[i] * right;
-        tensors.push_back({.rows = left <= right ? left * t.modes[i] : left,
-                           .columns = left <= right ? right : t.modes[i] * right,
-                           .value = const_cast<void*>(t.cores[i]),
-                           .gradient = t.d_cores[i],
-                           .momentum = add(count),
-                           .scalars = &group});
+        MuonTensor& tensor = tensors.emplace_back(muon_core(t.ranks[i], t.modes[i], t.ranks[i + 1]));
+        tensor.value = const_cast<void*>(t.cores[i]), tensor.gradient = t.d_cores[i];
+        tensor.momentum = add(tensor.rows * tensor.columns), tensor.scalars = &group;
       }
     return tensors;
   }

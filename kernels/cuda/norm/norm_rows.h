@@ -79,15 +79,17 @@ inline dim3 norm_block(std::int64_t columns, std::int64_t rows) {
   return {static_cast<unsigned>(x), static_cast<unsigned>(std::clamp<std::int64_t>(rows, 1, norm_threads / x))};
 }
 
-// The same for a row per warp, with up to four groups per thread, if blocks of such rows are enough for all processors:
-// warps exchange nothing, and what a thread does once, such as the place of its random numbers, serves more elements.
-inline dim3 norm_block_of_warps(std::int64_t columns, std::int64_t rows) {
+// The block of the forward for this number of rows in all. If they fill all processors with blocks of eight warps, each
+// warp has a row and each thread up to four groups of it: warps exchange nothing, and what a thread computes once, such
+// as the key of its random numbers, serves more elements.
+inline dim3 forward_block(std::int64_t columns, std::int64_t rows) {
   constexpr int warps = row_threads / warp_size;
   if (columns <= warp_columns && rows >= warps * processors) return {warp_size, warps};
   return norm_block(columns, rows / processors);
 }
 
-// Calls f with the number of eights per thread as a type; 0 for the kernels that read rows again. `threads` have a row.
+// Calls f with the number of eights per thread as a type; 0 for the kernels that read rows again. `threads` share a
+// row.
 template <class F>
 Status with_eights(std::int64_t columns, unsigned threads, bool aligned, F&& f) {
   switch (aligned && columns % 8 == 0 ? blocks_for(columns, 8 * static_cast<std::int64_t>(threads)) : 0) {

@@ -24,7 +24,8 @@ enum class Resampling : std::uint8_t { bilinear = 2, bicubic = 3 };
 // Keys' cubic (1981, with a = -1/2), whose half width is two such pixels.
 Image resized(Image image, std::int64_t width, std::int64_t height, Resampling by = Resampling::bilinear);
 
-// The square of the centre. It lies one pixel further up or left where an odd number of pixels is left out.
+// The square in the centre; if an odd number of lines or columns is left out, one more at the bottom or right than at
+// the top or left.
 Image centre_of(const Image& image, std::int64_t side);
 
 }  // namespace comera::data

@@ -27,8 +27,9 @@ struct Processor {
   std::int64_t side, crop;  // 0: that of the model
   Resampling resampling;
 };
-constexpr std::array processors = {Processor{"ViTImageProcessor", false, 0, 0, Resampling::bilinear},
-                                   Processor{"DeiTImageProcessor", true, 256, 224, Resampling::bicubic}};
+constexpr Processor vit{"ViTImageProcessor", false, 0, 0, Resampling::bilinear},
+    deit{"DeiTImageProcessor", true, 256, 224, Resampling::bicubic};
+constexpr std::array processors = {vit, deit};
 
 // Numbers per channel; the default stays where the key is missing.
 void read_numbers(const Json& config, const char* key, const std::string& path, double least,
@@ -47,7 +48,7 @@ void read_numbers(const Json& config, const char* key, const std::string& path, 
   numbers = std::move(read);
 }
 
-// The class without the endings of its implementations, by its name of today.
+// "DeiTImageProcessor" for DeiTImageProcessorFast, DeiTImageProcessorPil and the older DeiTFeatureExtractor.
 std::string plain_class(std::string name) {
   for (const std::string_view ending : {"Fast", "Pil"})
     if (name.ends_with(ending)) name.resize(name.size() - ending.size());
@@ -160,7 +161,7 @@ ImageFrame image_frame(std::int64_t size, std::int64_t channels, std::int64_t to
 
 void save_image_frame(const ImageFrame& frame, const Folder& folder) {
   const bool crops = frame.resized != frame.size;
-  Json config = {{"image_processor_type", processors[crops ? 1 : 0].name},
+  Json config = {{"image_processor_type", (crops ? deit : vit).name},
                  {"do_resize", true},
                  {"resample", static_cast<int>(frame.resampling)},
                  {"do_rescale", true},

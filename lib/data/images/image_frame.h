@@ -11,8 +11,8 @@
 namespace comera::data {
 
 struct ImageFrame {
-  std::int64_t size = 0;     // S x S pixels, the centre of
-  std::int64_t resized = 0;  // as many pixels per side
+  std::int64_t size = 0;     // S: the model reads S x S pixels
+  std::int64_t resized = 0;  // images get this width and height, and lose their border if that is more than S
   std::int64_t channels = 0;
   std::int64_t tokens = 0;  // T, the positions that the model makes of an image
   // x = (number - mean) / deviation per channel, for numbers from 0 to 1.

@@ -79,8 +79,8 @@ class Jpeg {
     pixels.resize(3 * count);
   }
 
-  // True for a warning of the decoder behind which all pixels are read: bytes that do not belong to the image, and a
-  // header with numbers of another kind of JPEG.
+  // True if the decoder warned of what costs no pixel: surplus bytes before a marker, or parameters of progressive
+  // files in the header of a sequential one. It tells its first warning alone.
   bool harmless() const {
     if (tjGetErrorCode(decoder_.get()) != TJERR_WARNING) return false;
     const std::string_view text = tjGetErrorStr2(decoder_.get());

@@ -11,12 +11,9 @@ using engine::ParameterState;
 using layers::StepState;
 using layers::Walk;
 
-// A core [r, s, q] is [r s, q] if r <= q and [r, s q] otherwise: the larger rank, towards the middle of the train, is
-// one side. So the factors of a low-rank weight are matrices as they are.
 kernels::MuonTensor matrix_of(const Shape& shape) {
-  const std::int64_t left = shape[0], right = shape[shape.dims() - 1], count = shape.elements();
-  return left <= right ? kernels::MuonTensor{.rows = count / right, .columns = right}
-                       : kernels::MuonTensor{.rows = left, .columns = count / left};
+  const std::int64_t left = shape[0], right = shape[shape.dims() - 1];
+  return kernels::muon_core(left, shape.elements() / (left * right), right);
 }
 
 class Muon final : public Method {

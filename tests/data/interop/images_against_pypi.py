@@ -1,6 +1,7 @@
-"""Compares pictures with Pillow's exif_transpose() and convert(), and the values that a model gets of them with those of
-transformers' ViTImageProcessor and DeiTImageProcessor: PNG of every depth and kind, with gamma and profiles; JPEG in gray, colours and inks,
-progressive and subsampled, with profiles; all EXIF orientations; odd sizes, made smaller and larger.
+"""Compares pictures with Pillow's exif_transpose() and convert(), and the values that a model gets of them with those
+of transformers' ViTImageProcessor and DeiTImageProcessor: PNG of every depth and kind, with gamma and profiles; JPEG in
+gray, colours and inks, progressive and subsampled, with profiles; all EXIF orientations; odd sizes, made smaller and
+larger.
 
 usage: images_against_pypi.py PROGRAM      PROGRAM: the test binary read_images
 """
@@ -149,8 +150,9 @@ def main():
                     config = {"image_processor_type": "ViTImageProcessor", "size": {"height": size, "width": size},
                               "resample": resample, "image_mean": mean, "image_std": deviation}
                     compare(program, folder, list(pictures), config, channels)
+                    whole = size + size // 7
                     crop = {"image_processor_type": "DeiTImageProcessor", "do_center_crop": True,
-                            "size": {"height": size + size // 7, "width": size + size // 7}, "crop_size": config["size"]}
+                            "size": {"height": whole, "width": whole}, "crop_size": config["size"]}
                     compare(program, folder, list(pictures), {**config, **crop}, channels)
     print(f"{len(pictures)} pictures have the same pixels, and the same values in 8 forms")
 
