@@ -47,7 +47,7 @@ std::vector<Option> calibration_options() {
 
 std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine,
                                                          const std::string& model, const std::string& scratch,
-                                                         std::int64_t tokens) {
+                                                         const compress::MomentsInfo* certified) {
   if (values.list("calibrate").empty()) return nullptr;
   if (!is_folder(model) && !io::is_gguf_file(model))
     fail_input("[{}] {}: is no folder; --calibrate runs the model, which needs its config.json", values.table().verb(),
@@ -56,13 +56,19 @@ std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& val
   settings.model = model;
   settings.files = values.list("calibrate");
   if (values.has("tokenizer")) settings.tokenizer = values.text("tokenizer");
-  settings.tokens = values.has("calibrate-tokens") ? values.integer("calibrate-tokens") : tokens;
+  if (values.has("calibrate-tokens"))
+    settings.tokens = values.integer("calibrate-tokens");
+  else if (certified)
+    settings.tokens = certified->all_tokens();
   settings.columns = values.list("text");
   settings.format = data::format_named(values.text("data-format"));
   settings.chat = values.flag("chat");
   settings.length = values.integer("calibrate-length");
   settings.scratch = scratch;
-  if (values.table().find("clip-tokens")) settings.clips_tokens = values.flag("clip-tokens");
+  if (certified)
+    settings.clips_tokens = certified->clips_tokens;
+  else if (values.table().find("clip-tokens"))
+    settings.clips_tokens = values.flag("clip-tokens");
   if (values.table().find("adapter")) settings.adapter = adapter_of(values);
   return compress::calibrate(machine, settings);
 }

@@ -13,11 +13,11 @@ std::vector<Option>
 calibration_options();  // --calibrate, --calibrate-tokens, --calibrate-length, --text, --data-format, --tokenizer
 
 // Returns null without --calibrate. `scratch`: folder for data that is too large for memory; "" selects the folder of
-// temporary files. `tokens`: limit of tokens to read if --calibrate-tokens is not given; 0: read until enough sequences
-// are fitted.
+// temporary files. `certified`: measures the text as this record of a certificate says, in its number of tokens unless
+// --calibrate-tokens is given; null: by the options.
 std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine,
                                                          const std::string& model, const std::string& scratch,
-                                                         std::int64_t tokens = 0);
+                                                         const compress::MomentsInfo* certified = nullptr);
 
 // Text on which the cost of compression is measured: the held-out part of the calibration text, or the built-in text.
 compress::ComparisonText comparison_text(const OptionValues& values);

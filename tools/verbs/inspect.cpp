@@ -45,8 +45,9 @@ int verify(const OptionValues& values) {
   const OpenMachine open = open_machine(values);
   // The calibration stopped at the sequence that reached its limit. With the number of tokens read as the limit, the
   // same sequences are read again.
-  const std::int64_t tokens = compress::certified_tokens(values.positionals()[0]);
-  const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense, "", tokens);
+  const std::optional<compress::MomentsInfo> certified = compress::certified_calibration(values.positionals()[0]);
+  const std::unique_ptr<compress::InputMoments> moments =
+      open_calibration(values, open.machine, dense, "", certified ? &*certified : nullptr);
   const compress::Verification verification =
       compress::verify(values.positionals()[0], dense, moments.get(), *open.threads, adapter_of(values));
   print_out(

@@ -32,7 +32,9 @@ struct MomentsInfo {
   bool sequential = false;                   // the inputs of a layer came from the compressed layers before it
   // Judging tokens; 0 in certificates of older versions, where the judging text also took part in choices.
   std::int64_t judged_tokens = 0;
-  bool clips_tokens = true;  // in sums of fitted and choosing tokens; not in certificates, which judge
+  // In sums of fitted and choosing tokens. Judging tokens are never clipped, but an output error is relative to a
+  // target that comes from the other sums. True for certificates without the field: their version clipped by default.
+  bool clips_tokens = true;
 
   std::int64_t& part(TextPart part) {
     return part == TextPart::fitted ? tokens : part == TextPart::choosing ? held_tokens : judged_tokens;

@@ -15,9 +15,13 @@ using io::Json;
 double six_digits(double value) { return std::strtod(fmt::format("{:.5e}", value).c_str(), nullptr); }
 
 Json calibration_json(const MomentsInfo& info) {
-  return {{"files", info.files},           {"hash", info.hash},
-          {"tokens", info.tokens},         {"held_tokens", info.held_tokens},
-          {"sequential", info.sequential}, {"judged_tokens", info.judged_tokens}};
+  return {{"files", info.files},
+          {"hash", info.hash},
+          {"tokens", info.tokens},
+          {"held_tokens", info.held_tokens},
+          {"sequential", info.sequential},
+          {"judged_tokens", info.judged_tokens},
+          {"clips_tokens", info.clips_tokens}};
 }
 
 const Json& member(const Json& json, const char* key, const std::string& file) {
@@ -107,7 +111,8 @@ Certificate parse_certificate(const std::string& text, const std::string& file) 
                     count_of(*found, "tokens", file),
                     count_of(*found, "held_tokens", file),
                     value_of<bool>(*found, "sequential", file),
-                    found->contains("judged_tokens") ? count_of(*found, "judged_tokens", file) : 0};
+                    found->contains("judged_tokens") ? count_of(*found, "judged_tokens", file) : 0,
+                    !found->contains("clips_tokens") || value_of<bool>(*found, "clips_tokens", file)};
   if (json.contains("refined")) certificate.refined = value_of<std::string>(json, "refined", file);
   const Json& layers = member(json, "layers", file);
   if (!layers.is_array()) fail_input("{}: the certificate's layers are no list; the file is damaged", file);

@@ -78,6 +78,9 @@ class Verifier {
           "earlier version, whose output errors cannot be computed again)",
           compressed_.path(), then.tokens, then.held_tokens, then.judged_tokens, then.hash, info.tokens,
           info.held_tokens, info.judged_tokens, info.hash);
+    if (info.clips_tokens != then.clips_tokens)
+      fail_input("{}: was calibrated {} --clip-tokens, but the text is measured {} it; measure it as certified",
+                 compressed_.path(), then.clips_tokens ? "with" : "without", info.clips_tokens ? "with" : "without");
   }
 
   const io::ChainSpec& chain_of(const std::string& name) const {
@@ -241,9 +244,8 @@ bool Verification::holds() const {
          std::all_of(layers.begin(), layers.end(), [](const LayerCheck& layer) { return layer.fault.empty(); });
 }
 
-std::int64_t certified_tokens(const std::string& compressed) {
-  const Certificate certificate = certificate_in(io::ModelFolder(compressed));
-  return certificate.calibration ? certificate.calibration->all_tokens() : 0;
+std::optional<MomentsInfo> certified_calibration(const std::string& compressed) {
+  return certificate_in(io::ModelFolder(compressed)).calibration;
 }
 
 Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments,

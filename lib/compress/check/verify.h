@@ -30,13 +30,14 @@ struct Verification {
   bool holds() const;
 };
 
-// Tokens of calibration text, fitted and held out. 0 if the certificate names no text. InputError: no certificate.
-std::int64_t certified_tokens(const std::string& compressed);
+// The calibration that the certificate records: what verify() must measure again. Empty if it names no text.
+// InputError: no certificate.
+std::optional<MomentsInfo> certified_calibration(const std::string& compressed);
 
 // `moments`: of the dense model and the text that the certificate names. If the certificate names no text, any text is
 // accepted; then output errors are measured but not compared. Null: output errors are not recomputed. InputError:
-// folders that do not belong together, no certificate, a different text. `adapter`: a PEFT LoRA folder that was merged
-// into the dense model; "": none.
+// folders that do not belong together, no certificate, a different text or clipping of tokens. `adapter`: a PEFT LoRA
+// folder that was merged into the dense model; "": none.
 Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments,
                     kernels::ThreadPool& pool, const std::string& adapter = "");
 
