@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lib/compress/check/output_errors.h"
+#include "lib/compress/fit/row_errors.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/terminal/log.h"
@@ -157,7 +158,11 @@ class Verifier {
     check.rel_error = !chain.base ? tt::chain_error(weight, stored(chain))
                                   : std::sqrt(tt::squared_norm(tt::difference(weight, expanded(chain))) /
                                               std::max(tt::squared_norm(weight), 1e-300));
-    if (const auto found = outputs.find(layer.name); found != outputs.end()) check.output_error = found->second;
+    double tolerance = output_tolerance;
+    if (const auto found = outputs.find(layer.name); found != outputs.end())
+      check.output_error = found->second;
+    else if (moments_ && chain.table())
+      check.output_error = error_of_rows(chain, weight), tolerance = weight_tolerance;  // look-ups need no forward
     const io::ModelFolder::Entry* core = compressed_.find(chain.base ? chain.base_name() : chain.core_name(0));
     if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor).span()) != layer.weight_hash)
       check.fault = "the dense weight is not the one that it was made from";
@@ -167,10 +172,29 @@ class Verifier {
                                                 : "the cores are not the ones that were written";
     else if (!agrees(layer.rel_error, check.rel_error, weight_tolerance))
       check.fault = "its error is not the one that was certified";
-    else if (check.output_error && layer.output_error &&
-             !agrees(*layer.output_error, *check.output_error, output_tolerance))
-      check.fault = "its output error is not the one that was certified";
+    else
+      check.fault = fault_of_output(check, tolerance);
     return check;
+  }
+
+  // The error of a table's rows by their look-ups in judging text. Nothing if the text does not count its look-ups.
+  std::optional<double> error_of_rows(const io::ChainSpec& chain, const Matrix& table) const {
+    const std::vector<double> weights = moments_->judged_row_weights(chain.name);
+    if (weights.empty()) return std::nullopt;
+    const Matrix fitted = expanded(chain);
+    return root_of_ratio(rows_lost(table, rows_of(fitted), weights), rows_lost(table, nullptr, weights));
+  }
+
+  // Without a text in the certificate, output errors are of any text and are not compared.
+  std::string fault_of_output(const LayerCheck& check, double tolerance) const {
+    if (!moments_ || !certificate_.calibration) return "";
+    if (check.output_error && !check.stored_output_error)
+      return "the text gives it an output error, but none was certified";
+    if (!check.output_error && check.stored_output_error)
+      return "an output error was certified, but the text gives it none";
+    if (check.output_error && !agrees(*check.stored_output_error, *check.output_error, tolerance))
+      return "its output error is not the one that was certified";
+    return "";
   }
 
   // A core that no certificate lists is not a tensor of the dense model either, so it is reported here.

@@ -13,8 +13,8 @@ namespace comera::compress {
 struct LayerCheck {
   std::string name;  // name of the dense tensor
   double rel_error = 0, stored_rel_error = 0;
-  std::optional<double> output_error, stored_output_error;
-  std::string fault;  // "": as certified
+  std::optional<double> output_error, stored_output_error;  // of a table: of its rows, by their look-ups
+  std::string fault;                                        // "": as certified
 };
 
 // A tensor that belongs to no certified chain and differs from the dense model.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# inspect --verify measures the text as the certificate says.
+# inspect --verify measures the text as the certificate says, and compares the output errors of tables too.
 . "$(dirname "$0")/../expect.sh"
 python3 "$tests/../scripts/make_checkpoint.py" llama --layers 2 --hidden 64 --intermediate 128 --vocabulary 100 \
   --heads 4 --architecture llama --shards 1 --type F32
@@ -54,4 +54,27 @@ expect_exit 0
 run "$COMERA" inspect old-unclipped --verify llama --calibrate text.txt --quiet
 expect_exit 1
 expect_err 'its output error is not the one that was certified'
+
+# Output errors of a table are those of its rows, by look-ups: as a chain and on a grid.
+table=model.embed_tokens
+run "$COMERA" tensorize llama -o grid --bits 4 --calibrate text.txt --refine=never
+expect_exit 0
+for name in clipped grid; do
+  run "$COMERA" inspect "$name" --verify llama --calibrate text.txt --quiet --json
+  expect_exit 0
+  expect_json "all(l['output_error'] is not None for l in d['layers']) \
+      and any(l['name'] == '$table.weight' for l in d['layers'])"
+  for change in "layer['output_error'] *= 1.001" "del layer['output_error']"; do
+    rm -rf broken
+    cp -r "$name" broken
+    edit broken "
+layer, = (layer for layer in certificate['layers'] if layer['name'] == '$table')
+$change"
+    run "$COMERA" inspect broken --verify llama --calibrate text.txt --quiet
+    expect_exit 1
+    expect_err "broken: $table.weight is not as certified: .*output error"
+    run "$COMERA" inspect broken --verify llama --quiet # without text there is nothing to compare
+    expect_exit 0
+  done
+done
 finish
