@@ -56,12 +56,40 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
   return hash_text(text) + "\n";
 }
 
+LayerErrors errors_of(const std::vector<double>& errors) {
+  LayerErrors all{std::ssize(errors), 0, 0};
+  for (const double error : errors) {
+    all.mean += error / static_cast<double>(errors.size());
+    all.worst = std::max(all.worst, error);
+  }
+  return all;
+}
+
 }  // namespace
 
-double Result::worst_error() const {
-  double worst = 0;
-  for (const LayerOutcome& layer : layers) worst = std::max(worst, layer.output_error.value_or(layer.rel_error));
-  return worst;
+bool Result::measures_outputs() const {
+  return std::ranges::any_of(layers, [](const LayerOutcome& layer) { return layer.output_error.has_value(); });
+}
+
+LayerErrors Result::errors() const {
+  const bool outputs = measures_outputs();
+  std::vector<double> errors;
+  for (const LayerOutcome& layer : layers)
+    if (!layer.chain)
+      errors.push_back(0);
+    else if (!outputs)
+      errors.push_back(layer.rel_error);
+    else if (layer.output_error)
+      errors.push_back(*layer.output_error);
+  return errors_of(errors);
+}
+
+LayerErrors Result::unmeasured_errors() const {
+  std::vector<double> errors;
+  if (measures_outputs())
+    for (const LayerOutcome& layer : layers)
+      if (layer.chain && !layer.output_error) errors.push_back(layer.rel_error);
+  return errors_of(errors);
 }
 
 Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique_ptr<InputMoments> moments)

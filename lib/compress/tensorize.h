@@ -26,6 +26,12 @@ struct RequestedSize {
   std::optional<std::uint64_t> counted_bytes;  // the same for the file of Goal::counted
 };
 
+// Relative errors of some layers.
+struct LayerErrors {
+  std::int64_t layers = 0;
+  double mean = 0, worst = 0;
+};
+
 struct Result {
   std::string source, output;
   double asked_ratio = 0;  // 0: no ratio was requested
@@ -43,7 +49,11 @@ struct Result {
   std::optional<Comparison> cost;  // comparison with the dense model; empty until it is measured
 
   double ratio() const { return static_cast<double>(file_bytes_dense) / static_cast<double>(file_bytes); }
-  double worst_error() const;  // the largest error of a layer: of its outputs if known, else of its weight
+  bool measures_outputs() const;  // text reached at least one layer that is cut
+  // Of outputs if they are measured, else of weights. Dense layers count with 0.
+  LayerErrors errors() const;
+  // If outputs are measured: of the weights of layers that are cut and have no output error. Else no layers.
+  LayerErrors unmeasured_errors() const;
 };
 
 class Tensorizer {

@@ -6,6 +6,7 @@
 
 using namespace comera::report;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -45,6 +46,16 @@ TEST_CASE("A table fits the width of a terminal, and a line names the removed co
   const std::string narrowest = render_fitted(weights(), 30);
   CHECK(widest_line(narrowest) <= 30);
   CHECK_THAT(narrowest, Contains("..") && Contains("self.key") && Contains("kind,\n  ms"));
+}
+
+TEST_CASE("Notes of columns stand below the table, without those of columns that are left out") {
+  Table table = weights();
+  table.columns[1].note = "kind: linear layers, and tables of words";
+  table.columns[2].note = "bytes: in the file";
+  CHECK_THAT(render_fitted(table, 200), EndsWith("\nkind: linear layers, and tables of words\nbytes: in the file\n"));
+  CHECK_THAT(render_fitted(table, 50), EndsWith("not shown in 50 columns: kind\nbytes: in the file\n"));
+  table.columns[2].note = "bytes: in the file that is written to the folder, without its header";
+  CHECK(widest_line(render_fitted(table, 50)) <= 50);
 }
 
 TEST_CASE("Titles take several lines before a column is left out") {

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "lib/report/output/fit.h"
 #include "lib/report/output/fold.h"
 #include "lib/report/output/html.h"
 
@@ -115,6 +116,43 @@ TEST_CASE("Equal rows are folded, and the last lines are the compressed layers a
   result.cost = compress::Comparison{};
   result.cost->left_out = "no tokenizer";
   CHECK_THAT(summary(result), EndsWith("cost: not measured: no tokenizer\n"));
+}
+
+TEST_CASE("Errors of outputs and of weights are told apart") {
+  // One layer with the output error .1235, one dense, and a table with the weight error .9 alone.
+  compress::LayerOutcome table = layer("embeddings.position_embeddings", "lowrank");
+  table.table = true, table.rel_error = 0.9, table.output_error = {};
+  compress::Result result =
+      result_of({layer("encoder.layer.0.output.dense", "tt"), layer("pooler.dense", "dense"), table});
+  result.calibration = compress::MomentsInfo{};
+  CHECK_THAT(summary(result),
+             Contains("mean output error 0.0617, worst 0.1235") &&
+                 Contains("1 weight without an output error: mean weight error 0.9000, worst 0.9000\n"));
+  const Json totals = to_json(result)["totals"];
+  CHECK(totals["error_of"] == "outputs");
+  CHECK(totals["mean_error"].get<double>() == Approx(0.123456 / 2));
+  CHECK(totals["worst_error"].get<double>() == Approx(0.123456));
+  CHECK(totals["unmeasured"] == Json{{"layers", 1}, {"mean_weight_error", 0.9}, {"worst_weight_error", 0.9}});
+  // The bars are output errors on one scale, so the longest is that of the first layer.
+  CHECK_THAT(to_html(result), Contains("<i class=\"err\" style=\"width:100.00%\"></i></span><span>0.123</span>") &&
+                                  !Contains("<span>0.900</span>"));
+  // Without any output error all errors are of weights.
+  for (compress::LayerOutcome& one : result.layers) one.output_error = {};
+  CHECK_THAT(summary(result),
+             Contains("mean weight error 0.4041, worst 0.9000") && !Contains("without an output error"));
+  CHECK_FALSE(to_json(result)["totals"].contains("unmeasured"));
+}
+
+TEST_CASE("A note explains only columns that the table has") {
+  compress::Result result = result_of({layer("encoder.layer.0.output.dense", "tt")});
+  result.calibration = compress::MomentsInfo{};
+  const std::string wide = render_fitted(tensorize_layers(result).table, 400);
+  CHECK_THAT(wide, Contains("output error: on held-out text\noptimum: the least that any matrix"));
+  CHECK_THAT(to_html(result), Contains("optimum: the least that"));
+  // On a grid there is no optimum.
+  result.layers[0].form = "q4_0", result.layers[0].optimum = {}, result.layers[0].error_of_optimum = {};
+  CHECK_THAT(render_fitted(tensorize_layers(result).table, 400), Contains("output error: on") && !Contains("optimum"));
+  CHECK_THAT(to_html(result), !Contains("optimum"));
 }
 
 TEST_CASE("Names in a page are shortened only if they stay different") {

@@ -11,6 +11,7 @@
 #include "lib/export/counted_onnx.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/weights/tensorize_report.h"
+#include "lib/report/weights/tensorize_words.h"
 #include "models/architecture.h"
 #include "tools/calibration.h"
 #include "tools/compression.h"
@@ -77,10 +78,16 @@ void print_results(const OptionValues& values, const std::vector<compress::Resul
 
 void require_error(const OptionValues& values, const std::vector<compress::Result>& results) {
   if (!values.has("max-error")) return;
-  for (const compress::Result& result : results)
-    if (result.worst_error() > values.real("max-error"))
-      fail_run("[tensorize] --max-error {} is not met: the worst layer of {} has {:.4f}", values.real("max-error"),
-               result.output, result.worst_error());
+  const double most = values.real("max-error");
+  for (const compress::Result& result : results) {
+    const double worst = result.errors().worst, unmeasured = result.unmeasured_errors().worst;
+    if (worst > most)
+      fail_run("[tensorize] --max-error {} is not met: the worst {} of {} is {:.4f}", most, report::error_name(result),
+               result.output, worst);
+    if (unmeasured > most)
+      fail_run("[tensorize] --max-error {} is not met: the worst weight error of {} in {} is {:.4f}", most,
+               report::unmeasured_name(result), result.output, unmeasured);
+  }
 }
 
 std::vector<Option> goal_options() {

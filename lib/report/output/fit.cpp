@@ -167,39 +167,58 @@ std::optional<int> stdout_columns() {
   return terminal_columns(STDOUT_FILENO);
 }
 
-}  // namespace
+// The notes of the columns that the table still has.
+std::string notes_of(const Table& table) {
+  std::string out;
+  for (const Column& column : table.columns)
+    if (!column.note.empty()) out += column.note + "\n";
+  return out;
+}
 
-std::string render_fitted(const Table& table, int columns) {
+std::string wrapped(std::string_view text, int columns) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    out += (width_of(line) > static_cast<std::size_t>(columns) ? wrap(line, columns, 2) : std::string(line)) + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+// Renders the table in at most `columns` columns. Those that do not fit are removed from it.
+std::string fit(Table& table, int columns) {
   const auto most = static_cast<std::size_t>(columns);
   if (plain_width(table) <= most) return render(table, Format::table);
-  Table fitted = table;
-  if (of_weights(fitted)) shorten_names(fitted);
-  if (plain_width(fitted) > most) break_titles(fitted);
-  if (plain_width(fitted) <= most) return render(fitted, Format::table);
-  if (table.rows.size() == 1 && table.totals.empty()) return render_as_lines(table, most);
-  const std::vector<std::string> left_out = leave_out(fitted, table, most);
-  std::string out = render(fitted, Format::table);
+  const Table whole = table;
+  if (of_weights(table)) shorten_names(table);
+  if (plain_width(table) > most) break_titles(table);
+  if (plain_width(table) <= most) return render(table, Format::table);
+  if (whole.rows.size() == 1 && whole.totals.empty()) return render_as_lines(whole, most);
+  const std::vector<std::string> left_out = leave_out(table, whole, most);
+  std::string out = render(table, Format::table);
   if (left_out.empty()) return out;
   return out + wrap(fmt::format("not shown in {} columns: {}", columns, join(left_out, ", ")), columns, 2) + "\n";
 }
 
+}  // namespace
+
+std::string render_fitted(const Table& table, int columns) {
+  Table fitted = table;
+  const std::string text = fit(fitted, columns);
+  return text + wrapped(notes_of(fitted), columns);
+}
+
 std::string render_for_stdout(const Table& table, Format format) {
-  const auto columns = format == Format::table ? stdout_columns() : std::nullopt;
-  if (!columns) return render(table, format);
+  if (format != Format::table) return render(table, format);
+  const auto columns = stdout_columns();
+  if (!columns) return render(table, format) + notes_of(table);
   return render_fitted(of_weights(table) ? fold_equal_rows(table) : table, *columns);
 }
 
 std::string wrap_for_stdout(std::string_view text) {
   const auto columns = stdout_columns();
-  if (!columns) return std::string(text);
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    out += (width_of(line) > static_cast<std::size_t>(*columns) ? wrap(line, *columns, 2) : std::string(line)) + "\n";
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
+  return columns ? wrapped(text, *columns) : std::string(text);
 }
 
 }  // namespace comera::report

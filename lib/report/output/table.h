@@ -29,7 +29,8 @@ struct Column {
   std::string key;    // name for scripts
   std::string title;  // for people; a plain table may break it into lines
   Unit unit = Unit::plain;
-  bool right = false;  // contains numbers; set by render()
+  bool right = false;     // contains numbers; set by render()
+  std::string note = {};  // a sentence for people, below a table on stdout that shows the column
 };
 
 struct Table {

@@ -26,13 +26,18 @@ std::string layers_cut(const Result& result) {
 }
 
 Facts facts_of(const Result& result) {
-  return {{result.format.name + " before", format_bytes(result.file_bytes_dense)},
-          {result.format.name + " after", format_bytes(result.file_bytes)},
-          {"ratio, before / after", show(result.ratio(), Unit::ratio)},
-          {"layers cut", layers_cut(result)},
-          {"mean " + error_name(result), fmt::format("{:.4f}", mean_error(result))},
-          {"worst " + error_name(result), fmt::format("{:.4f}", result.worst_error())},
-          {"time", format_seconds(result.seconds)}};
+  const compress::LayerErrors errors = result.errors(), unmeasured = result.unmeasured_errors();
+  Facts facts = {{result.format.name + " before", format_bytes(result.file_bytes_dense)},
+                 {result.format.name + " after", format_bytes(result.file_bytes)},
+                 {"ratio, before / after", show(result.ratio(), Unit::ratio)},
+                 {"layers cut", layers_cut(result)},
+                 {"mean " + error_name(result), fmt::format("{:.4f}", errors.mean)},
+                 {"worst " + error_name(result), fmt::format("{:.4f}", errors.worst)}};
+  if (unmeasured.layers > 0)
+    facts.push_back({"mean and worst weight error of " + unmeasured_name(result),
+                     fmt::format("{:.4f}, {:.4f}", unmeasured.mean, unmeasured.worst)});
+  facts.push_back({"time", format_seconds(result.seconds)});
+  return facts;
 }
 
 void add_cost(Page& page, const Result& result) {
@@ -54,11 +59,14 @@ void add_source(Page& page, const Result& result) {
                                text->tokens, text->held_tokens));
 }
 
-// Unchanged weights appear only in the table.
+// Unchanged weights appear only in the table, and so do errors of another kind than the others.
 void add_bars(Page& page, const Result& result) {
+  const bool outputs = result.measures_outputs();
   std::vector<WeightBar> bars;
   for (const LayerOutcome& layer : result.layers)
-    if (layer.chain) bars.push_back({short_name(layer.name), layer.bytes_dense, layer.bytes, error_of(layer)});
+    if (layer.chain)
+      bars.push_back({short_name(layer.name), layer.bytes_dense, layer.bytes,
+                      outputs ? layer.output_error : std::optional(layer.rel_error)});
   page.raw(weight_bars(bars, error_name(result)));
 }
 
@@ -70,6 +78,8 @@ void add_layers(Page& page, const Result& result) {
   LayerLines layers = tensorize_layers(result);
   shorten_names(layers.table);
   page.heading("All layers").table(layers.table);
+  for (const Column& column : layers.table.columns)
+    if (!column.note.empty()) page.paragraph(column.note);
   for (const std::string& note : layers.notes) page.paragraph(note);
   if (!result.files.left_out.empty())
     page.paragraph(fmt::format("Left out, because they hold the dense weights in another format: {}.",
@@ -93,6 +103,8 @@ void add_all(Page& page, const Result& result) {
   add_blocks(page, result);
   add_layers(page, result);
 }
+
+std::optional<double> mean_error_of(const Result& result) { return result.errors().mean; }
 
 // Plots a number of each result over the size of its file.
 Chart over_size(std::span<const Result> results, const std::string& title,
@@ -121,7 +133,7 @@ std::string to_html(std::span<const Result> results) {
   if (!results.empty())
     page.paragraph(
         fmt::format("Source: {}, {}.", results.front().source, format_bytes(results.front().file_bytes_dense)));
-  page.charts({over_size(results, "mean " + (results.empty() ? "error" : error_name(results.front())), mean_error),
+  page.charts({over_size(results, "mean " + (results.empty() ? "error" : error_name(results.front())), mean_error_of),
                over_size(results, "cosine to the source", cosine_of), over_size(results, "perplexity", perplexity_of)});
   page.table(tensorize_sizes(results));
   for (const Result& result : results) {

@@ -53,14 +53,20 @@ Json layer_json(const LayerOutcome& layer, const compress::OutputFormat& format)
 }
 
 Json totals_json(const Result& result) {
+  const compress::LayerErrors errors = result.errors(), unmeasured = result.unmeasured_errors();
   Json json{{"file_bytes", result.file_bytes},
             {"file_bytes_dense", result.file_bytes_dense},
             {"file_ratio", result.ratio()},
             {"parameters", result.parameters},
             {"parameters_dense", result.parameters_dense},
-            {"mean_error", mean_error(result)},
-            {"worst_error", result.worst_error()},
+            {"error_of", result.measures_outputs() ? "outputs" : "weights"},
+            {"mean_error", errors.mean},
+            {"worst_error", errors.worst},
             {"seconds", result.seconds}};
+  if (unmeasured.layers > 0)
+    json["unmeasured"] = {{"layers", unmeasured.layers},
+                          {"mean_weight_error", unmeasured.mean},
+                          {"worst_weight_error", unmeasured.worst}};
   if (result.counted_bytes) json["onnx_bytes"] = *result.counted_bytes;
   return json;
 }
@@ -88,16 +94,6 @@ Json body_json(const Result& result) {
 
 }  // namespace
 
-double mean_error(const Result& result) {
-  double sum = 0;
-  std::int64_t count = 0;
-  for (const LayerOutcome& layer : result.layers) {
-    sum += error_of(layer);
-    ++count;
-  }
-  return count ? sum / static_cast<double>(count) : 0;
-}
-
 Table refined_blocks(const Result& result) {
   Table table;
   table.columns = {{"block", "block"},
@@ -111,6 +107,25 @@ Table refined_blocks(const Result& result) {
                           block.kept ? "trained" : "as fitted", block.judged_before, block.judged_after});
   return table;
 }
+
+namespace {
+
+// What the errors of the table are measured on.
+void note_measures(const Result& result, Table& table) {
+  const auto note = [&](const char* key) -> std::string& {
+    return table.columns[static_cast<std::size_t>(table.column(key))].note;
+  };
+  if (result.calibration) {
+    note("output_error") = "output error: on held-out text";
+    note("optimum") = "optimum: the least that any matrix of the rank has on the text it was fitted to";
+  }
+  const auto is_ttm = [](const LayerOutcome& layer) { return layer.form == "ttm"; };
+  if (std::any_of(result.layers.begin(), result.layers.end(), is_ttm))
+    note("optimum") += std::string(result.calibration ? "; " : "optimum ") +
+                       "of a ttm: a lower bound of the error of every ttm with its ranks";
+}
+
+}  // namespace
 
 LayerLines tensorize_layers(const Result& result) {
   Table table;
@@ -147,15 +162,8 @@ LayerLines tensorize_layers(const Result& result) {
   total[6] = whole(result.file_bytes);
   total[7] = result.ratio();
   table.totals.push_back(std::move(total));
-  LayerLines lines{fold_equal_rows(without_empty_columns(table)), reasons.lines()};
-  const auto is_ttm = [](const LayerOutcome& layer) { return layer.form == "ttm"; };
-  if (std::any_of(result.layers.begin(), result.layers.end(), is_ttm))
-    lines.notes.emplace_back("optimum of a ttm: a lower bound of the error of every ttm with its ranks");
-  if (result.calibration)
-    lines.notes.emplace_back(
-        "output error: on held-out text; optimum: the least that any matrix of the rank has on the text it was fitted "
-        "to");
-  return lines;
+  note_measures(result, table);
+  return {fold_equal_rows(without_empty_columns(table)), reasons.lines()};
 }
 
 Json to_json(const Result& result) {
@@ -165,10 +173,14 @@ Json to_json(const Result& result) {
 }
 
 std::string summary(const Result& result, bool last) {
-  std::string out = fmt::format("{}: {} -> {} ({}), mean {} error {:.4f}, worst {:.4f}, {}\n", result.output,
+  const compress::LayerErrors errors = result.errors(), unmeasured = result.unmeasured_errors();
+  std::string out = fmt::format("{}: {} -> {} ({}), mean {} {:.4f}, worst {:.4f}, {}\n", result.output,
                                 format_bytes(result.file_bytes_dense), format_bytes(result.file_bytes),
-                                show(result.ratio(), Unit::ratio), result.calibration ? "output" : "weight",
-                                mean_error(result), result.worst_error(), format_seconds(result.seconds));
+                                show(result.ratio(), Unit::ratio), error_name(result), errors.mean, errors.worst,
+                                format_seconds(result.seconds));
+  if (unmeasured.layers > 0)
+    out += fmt::format("{}: mean weight error {:.4f}, worst {:.4f}\n", unmeasured_name(result), unmeasured.mean,
+                       unmeasured.worst);
   if (result.counted_bytes)
     out += fmt::format("as the ONNX graph that `comera export` writes: {} bytes\n", *result.counted_bytes);
   if (!result.files.left_out.empty())
@@ -196,8 +208,9 @@ Table tensorize_sizes(std::span<const Result> results) {
     std::int64_t dense = 0;
     for (const LayerOutcome& layer : result.layers) dense += !layer.chain;
     const Cell asked = result.asked_ratio > 0 ? Cell(result.asked_ratio) : Cell();
-    table.rows.push_back({result.output, asked, whole(result.file_bytes), result.ratio(), mean_error(result),
-                          result.worst_error(), dense, rounded(cosine_of(result)), rounded(perplexity_of(result))});
+    const compress::LayerErrors errors = result.errors();
+    table.rows.push_back({result.output, asked, whole(result.file_bytes), result.ratio(), errors.mean, errors.worst,
+                          dense, rounded(cosine_of(result)), rounded(perplexity_of(result))});
   }
   return without_empty_columns(table);
 }

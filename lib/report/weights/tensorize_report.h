@@ -39,7 +39,4 @@ Json plan_json(const compress::Tensorizer& tensorizer, std::size_t size);
 Table verification_table(const compress::Verification& verification);
 Json to_json(const compress::Verification& verification);
 
-// Mean over all layers, with 0 for dense ones: of the output errors if known, else of the weight errors.
-double mean_error(const compress::Result& result);
-
 }  // namespace comera::report

@@ -15,8 +15,15 @@ double ratio_of(const compress::LayerOutcome& layer) {
   return static_cast<double>(layer.bytes_dense) / static_cast<double>(std::max<std::uint64_t>(1, layer.bytes));
 }
 
-double error_of(const compress::LayerOutcome& layer) { return layer.output_error.value_or(layer.rel_error); }
-std::string error_name(const compress::Result& result) { return result.calibration ? "output error" : "weight error"; }
+std::string error_name(const compress::Result& result) {
+  return result.measures_outputs() ? "output error" : "weight error";
+}
+
+std::string unmeasured_name(const compress::Result& result) {
+  const std::int64_t layers = result.unmeasured_errors().layers;
+  if (layers == 0) return "";
+  return fmt::format("{} weight{} without an output error", layers, layers == 1 ? "" : "s");
+}
 
 std::optional<double> cosine_of(const compress::Result& result) {
   if (!result.cost) return std::nullopt;

@@ -13,8 +13,9 @@ namespace comera::report {
 // The name of a layer's weight in the file.
 std::string weight_name(const std::string& layer, bool bare, const compress::OutputFormat& format);
 double ratio_of(const compress::LayerOutcome& layer);
-double error_of(const compress::LayerOutcome& layer);    // of its outputs if known, else of its weight
-std::string error_name(const compress::Result& result);  // "output error" or "weight error"
+std::string error_name(const compress::Result& result);  // of Result::errors(): "output error" or "weight error"
+// "3 weights without an output error"; "" if Result::unmeasured_errors() has no layers.
+std::string unmeasured_name(const compress::Result& result);
 // Cosine of embeddings, or of hidden states if there are no embeddings.
 std::optional<double> cosine_of(const compress::Result& result);
 std::optional<double> perplexity_of(const compress::Result& result);

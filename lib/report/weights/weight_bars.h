@@ -12,7 +12,7 @@ namespace comera::report {
 struct WeightBar {
   std::string name;
   std::uint64_t before = 0, after = 0;  // bytes
-  std::optional<double> error;          // relative; empty if the weight is unchanged
+  std::optional<double> error;          // relative; empty if the weight is unchanged or the error is not measured
 };
 
 // A bar shows the remaining share of a weight's bytes. All errors share one scale. Returns HTML without script,
