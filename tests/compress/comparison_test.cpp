@@ -40,12 +40,12 @@ void write_config(const std::string& folder, const char* architecture) {
 }  // namespace
 
 TEST_CASE("agreement: error and rank correlation of two regressions") {
-  Agreement agreement;
+  Agreement agreement(4);
   Given before, after;
   before.scores = {1, 2, 3}, after.scores = {1, 2.5, 2};
-  agreement.add(before, after, 0, 3, {});
+  agreement.add(before, after, 0, std::vector<std::size_t>{0, 1, 2}, {});
   before.scores = {4}, after.scores = {4};
-  agreement.add(before, after, 0, 1, {});
+  agreement.add(before, after, 0, std::vector<std::size_t>{3}, {});
   const Comparison comparison = agreement.result();
   REQUIRE(comparison.scores);
   CHECK(comparison.scores->count == 4);
@@ -55,12 +55,13 @@ TEST_CASE("agreement: error and rank correlation of two regressions") {
 }
 
 TEST_CASE("agreement: cosines, divergence and perplexity match their definitions") {
-  Agreement agreement;
+  Agreement agreement(1);
   // Two tokens, one pair of vectors at 60 degrees and one parallel. One text with opposite embeddings. The next token
   // has probability one half in the first model and one quarter in the second.
   const double l = std::log(0.5), q = std::log(0.25);
   agreement.add(given({2, 0, 0, 3}, {1, 1}, {l, q, q}),
-                given({1, std::sqrt(3.0F), 0, 1}, {-2, -2}, {q + 1, q + 1, l + 1}), 2, 1, std::vector<std::int32_t>{0});
+                given({1, std::sqrt(3.0F), 0, 1}, {-2, -2}, {q + 1, q + 1, l + 1}), 2, std::vector<std::size_t>{0},
+                std::vector<std::int32_t>{0});
   const Comparison comparison = agreement.result();
   CHECK(comparison.hidden->mean == Approx(0.75));
   CHECK(comparison.hidden->least == Approx(0.5));
@@ -71,15 +72,35 @@ TEST_CASE("agreement: cosines, divergence and perplexity match their definitions
   CHECK(comparison.answers->perplexity_before.value() == Approx(2));
   CHECK(comparison.answers->perplexity.value() == Approx(4));
   CHECK(comparison.words);
-  Agreement other;
-  CHECK_THROWS_AS(other.add(given({1, 2}, {}, {}), given({1, 2, 3, 4}, {}, {}), 1, 1, {}), InputError);
+  Agreement other(1);
+  CHECK_THROWS_AS(other.add(given({1, 2}, {}, {}), given({1, 2, 3, 4}, {}, {}), 1, std::vector<std::size_t>{0}, {}),
+                  InputError);
 }
 
 TEST_CASE("agreement: the rank correlation of similarities uses all pairs and ignores the scale") {
-  Agreement agreement;
+  Agreement agreement(3);
   const std::vector<double> before{1, 0, 0.9, 0.1, 0, 1}, turned{0, 2, 0.2, 1.8, 2, 0};
-  agreement.add(given({}, before, {}), given({}, turned, {}), 0, 3, {});
+  agreement.add(given({}, before, {}), given({}, turned, {}), 0, std::vector<std::size_t>{0, 1, 2}, {});
   CHECK(agreement.result().order.value() == Approx(1));
+}
+
+TEST_CASE("agreement: of many texts the pairs are spread evenly, in whatever order batches bring them") {
+  constexpr std::size_t texts = 700;
+  // The embeddings of the first half of the texts stay, those of the other half are all turned by other angles.
+  const auto order_of = [&](auto place_of) {
+    Agreement agreement(texts);
+    for (std::size_t i = 0; i < texts; ++i) {
+      const std::size_t place = place_of(i);
+      const double angle = static_cast<double>(place * place % 97), turn = place < texts / 2 ? 0 : 3 * angle;
+      agreement.add(given({}, {std::cos(angle), std::sin(angle)}, {}),
+                    given({}, {std::cos(angle + turn), std::sin(angle + turn)}, {}), 0, std::vector{place}, {});
+    }
+    return agreement.result().order.value();
+  };
+  const double forwards = order_of([](std::size_t i) { return i; });
+  CHECK(forwards < 0.9);  // the first texts alone would give 1
+  CHECK(forwards > 0.1);  // the last texts alone would give about 0
+  CHECK(order_of([](std::size_t i) { return texts - 1 - i; }) == Approx(forwards).epsilon(1e-12));
 }
 
 TEST_CASE("comparison: the cost that tensorize reports equals a comparison of the two folders, for every task") {

@@ -56,10 +56,10 @@ class Calibration final : public InputMoments {
     const TextAmount amount{settings.tokens, enough_tokens(widest_input(spec_))};
     const TextPlaces places{files, settings.columns, settings.format,
                             settings.chat ? data::load_chat_template(tokenizer->source()) : nullptr};
-    std::vector<Sequence> sequences =
+    const std::vector<Sequence> sequences =
         read_sequences(places, *tokenizer, amount, std::min(settings.length, common.positions));
     probed_ = batches_of(some_of(sequences, TextPart::choosing, Probe::tokens), common);
-    batches_ = batches_of(std::move(sequences), common);
+    batches_ = batches_of(sequences, common);
     info_.files = files;
     info_.clips_tokens = settings.clips_tokens;
     info_.hash = data::hash_files(files);

@@ -1,6 +1,8 @@
 #include "lib/compress/calibration/calibration_text.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/stop.h"
@@ -20,13 +22,14 @@ std::int64_t rounded_length(const Sequence& sequence) {
   return (std::max<std::int64_t>(std::ssize(sequence.ids), 1) + 7) / 8 * 8;
 }
 
-data::Batch padded(std::span<const Sequence> sequences, std::int64_t length, const models::Spec& spec) {
-  const auto rows = std::ssize(sequences);
+data::Batch padded(const std::vector<Sequence>& sequences, std::span<const std::size_t> places, std::int64_t length,
+                   const models::Spec& spec) {
+  const auto rows = std::ssize(places);
   data::Batch batch = models::planning_batch(spec, rows, length, 0.15);
   auto ids = batch["input_ids"].as<std::int32_t>();
   std::fill(ids.begin(), ids.end(), static_cast<std::int32_t>(spec.pad));
   for (std::int64_t b = 0; b < rows; ++b) {
-    const data::Ids& row = sequences[static_cast<std::size_t>(b)].ids;
+    const data::Ids& row = sequences[places[static_cast<std::size_t>(b)]].ids;
     std::copy(row.begin(), row.end(), ids.begin() + b * length);
     batch["lengths"].as<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(row.size());
     batch["samples"].as<std::int64_t>()[static_cast<std::size_t>(b)] = b;
@@ -44,22 +47,26 @@ TextPart part_of(std::size_t index) {
 
 }  // namespace
 
-std::vector<TextBatch> batches_of(std::vector<Sequence> sequences, const models::Spec& spec, std::int64_t most_tokens) {
-  std::stable_sort(sequences.begin(), sequences.end(), [](const Sequence& a, const Sequence& b) {
-    return a.part != b.part ? a.part < b.part : a.ids.size() < b.ids.size();
-  });
+std::vector<TextBatch> batches_of(const std::vector<Sequence>& sequences, const models::Spec& spec,
+                                  std::int64_t most_tokens) {
+  std::vector<std::size_t> order(sequences.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto key = [&](std::size_t place) { return std::pair(sequences[place].part, sequences[place].ids.size()); };
+  std::ranges::stable_sort(order, {}, key);
   std::vector<TextBatch> batches;
-  for (std::size_t first = 0; first < sequences.size();) {
+  for (std::size_t first = 0; first < order.size();) {
+    const TextPart part = sequences[order[first]].part;
     std::size_t last = first;
     std::int64_t length = 8;
-    while (last < sequences.size() && sequences[last].part == sequences[first].part) {
-      const std::int64_t longest = std::max(length, rounded_length(sequences[last]));
+    while (last < order.size() && sequences[order[last]].part == part) {
+      const std::int64_t longest = std::max(length, rounded_length(sequences[order[last]]));
       if (last > first && longest * static_cast<std::int64_t>(last - first + 1) > most_tokens) break;
       length = longest;
       ++last;
     }
-    const std::span<const Sequence> rows = std::span<const Sequence>(sequences).subspan(first, last - first);
-    batches.push_back({padded(rows, std::min(length, spec.positions), spec), rows.front().part});
+    const std::span<const std::size_t> places = std::span<const std::size_t>(order).subspan(first, last - first);
+    batches.push_back(
+        {padded(sequences, places, std::min(length, spec.positions), spec), part, {places.begin(), places.end()}});
     first = last;
   }
   return batches;

@@ -26,6 +26,7 @@ struct Sequence {
 struct TextBatch {
   data::Batch batch;
   TextPart part = TextPart::fitted;
+  std::vector<std::size_t> places = {};           // [B], of each row among the sequences that were batched
   std::span<const std::int32_t> lengths() const;  // tokens of each row without padding
 };
 
@@ -59,7 +60,7 @@ std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenize
 constexpr std::int64_t tokens_of_batch = 2048;
 
 // Groups sequences of similar length to reduce padding. A batch holds sequences of one part only.
-std::vector<TextBatch> batches_of(std::vector<Sequence> sequences, const models::Spec& spec,
+std::vector<TextBatch> batches_of(const std::vector<Sequence>& sequences, const models::Spec& spec,
                                   std::int64_t most_tokens = tokens_of_batch);
 
 }  // namespace comera::compress

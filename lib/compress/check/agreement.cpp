@@ -10,8 +10,6 @@
 namespace comera::compress {
 namespace {
 
-constexpr std::int64_t most_paired = 256;  // texts; the rank correlation compares all pairs of them
-
 // Returns 1 for two zero vectors and 0 if only one of them is zero.
 template <class T>
 double cosine(std::span<const T> x, std::span<const T> y) {
@@ -78,19 +76,24 @@ std::optional<Comparison::Cosine> Agreement::Cosines::mean() const {
   return count > 0 ? std::optional(Comparison::Cosine{sum / static_cast<double>(count), least}) : std::nullopt;
 }
 
-void Agreement::add(const Given& before, const Given& after, std::int64_t tokens, std::int64_t sequences,
+// Texts spread evenly over all, so that neither their length nor their place in the files decides.
+bool Agreement::is_paired(std::size_t place) const {
+  COMERA_CHECK(place < texts_);
+  return texts_ <= most_paired || place * most_paired % texts_ < most_paired;
+}
+
+void Agreement::add(const Given& before, const Given& after, std::int64_t tokens, std::span<const std::size_t> places,
                     std::span<const std::int32_t> next) {
   const std::size_t width = width_of(before.hidden.size(), after.hidden.size(), tokens, "hidden states");
   for (std::int64_t k = 0; k < tokens && width > 0; ++k)
     hidden_.add(cosine(row(before.hidden, static_cast<std::size_t>(k), width),
                        row(after.hidden, static_cast<std::size_t>(k), width)));
   if (!before.embedding.empty() || !after.embedding.empty()) {
-    width_ = width_of(before.embedding.size(), after.embedding.size(), sequences, "embeddings");
-    for (std::int64_t b = 0; b < sequences; ++b) {
-      const auto x = row(before.embedding, static_cast<std::size_t>(b), width_),
-                 y = row(after.embedding, static_cast<std::size_t>(b), width_);
+    width_ = width_of(before.embedding.size(), after.embedding.size(), std::ssize(places), "embeddings");
+    for (std::size_t b = 0; b < places.size(); ++b) {
+      const auto x = row(before.embedding, b, width_), y = row(after.embedding, b, width_);
       embedding_.add(cosine(x, y));
-      if (embedding_.count > most_paired) continue;
+      if (!is_paired(places[b])) continue;
       embeddings_before_.insert(embeddings_before_.end(), x.begin(), x.end());
       embeddings_.insert(embeddings_.end(), y.begin(), y.end());
     }
@@ -99,7 +102,7 @@ void Agreement::add(const Given& before, const Given& after, std::int64_t tokens
   scores_.insert(scores_.end(), after.scores.begin(), after.scores.end());
   add_answers(before, after, next);
   tokens_ += tokens;
-  sequences_ += sequences;
+  sequences_ += std::ssize(places);
 }
 
 void Agreement::add_answers(const Given& before, const Given& after, std::span<const std::int32_t> next) {

@@ -101,6 +101,7 @@ Text text_for(const ComparisonText& wanted, const data::Tokenizer& tokenizer, co
 struct Run {
   data::Batch batch;
   std::vector<std::int32_t> lengths, next;
+  std::vector<std::size_t> places = {};  // of each sequence in the text
 };
 
 // Predicts every token but the first.
@@ -152,10 +153,11 @@ std::vector<Run> runs_of(std::vector<Sequence> sequences, const models::Spec& sp
       follows ? static_cast<std::int64_t>(logits_at_once / static_cast<double>(spec.vocabulary)) : most_tokens;
   for (Sequence& sequence : sequences) sequence.part = TextPart::judging;
   std::vector<Run> runs;
-  for (TextBatch& text : batches_of(std::move(sequences), spec, std::min(at_once, most_tokens))) {
+  for (TextBatch& text : batches_of(sequences, spec, std::min(at_once, most_tokens))) {
     const std::vector<std::int32_t> lengths(text.lengths().begin(), text.lengths().end());
-    Run run = follows ? words_after(text) : Run{std::move(text.batch), {}, {}};
+    Run run = follows ? words_after(text) : Run{std::move(text.batch), {}, {}, {}};
     run.lengths = lengths;
+    run.places = std::move(text.places);
     if (spec.task == data::Task::mlm) mask(run, specials);
     if (spec.task == data::Task::classify) run.next.assign(lengths.size(), -1);
     runs.push_back(std::move(run));
@@ -250,19 +252,20 @@ std::shared_ptr<const data::Tokenizer> tokenizer_for(const ComparisonText& text,
 using Give = std::function<Given(std::size_t run)>;
 
 Comparison compared(const Text& text, const std::vector<Run>& runs, const Give& before, const Give& after) {
-  Agreement agreement;
   const auto tokens_of = [](const Run& run) {
     return std::accumulate(run.lengths.begin(), run.lengths.end(), std::int64_t{0});
   };
   std::int64_t all = 0;
-  for (const Run& run : runs) all += tokens_of(run);
+  std::size_t texts = 0;
+  for (const Run& run : runs) all += tokens_of(run), texts += run.places.size();
+  Agreement agreement(texts);
   TaskProgress task("comparing answers to tokens", all);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Run& run = runs[i];
     check_stop();
     const Given first = before(i);
     check_stop();
-    agreement.add(first, after(i), tokens_of(run), std::ssize(run.lengths), run.next);
+    agreement.add(first, after(i), tokens_of(run), run.places, run.next);
     task.advance(tokens_of(run));
   }
   Comparison comparison = agreement.result();

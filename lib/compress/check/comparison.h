@@ -36,7 +36,7 @@ struct Comparison {
   std::optional<Cosine> hidden;     // of a token's last hidden states
   std::optional<Cosine> embedding;  // of a text's embeddings
   // Rank correlation between the cosines of all pairs of texts in the two models: measures if similar texts stay
-  // similar.
+  // similar. Of more than 256 texts, 256 that are spread evenly over all.
   std::optional<double> order;
   std::optional<Answers> answers;
   std::optional<Scores> scores;
