@@ -98,13 +98,17 @@ void FileDataset::read_files() {
 
 // They are learned and counted, because a text can be empty by its nature; `predict` has no answer for them.
 void FileDataset::tell_empty_texts() const {
-  std::int64_t empty = 0;
-  for (std::int64_t row = 0; row < table.size(); ++row) empty += is_blank(table.text(row, 0));
-  if (empty == table.size())
-    fail_input("[data] {}: holds no text; every row of the column '{}' is empty", joined(files_),
-               spec_.text.empty() ? "text" : spec_.text[0]);
-  if (empty > 0)
-    log_warning("{}: {} of {} rows have an empty text and count like the others", joined(files_), empty, table.size());
+  const int texts = spec_.text.size() > 1 ? 2 : 1;
+  for (int which = 0; which < texts; ++which) {
+    std::int64_t empty = 0;
+    for (std::int64_t row = 0; row < table.size(); ++row) empty += is_blank(table.text(row, which));
+    const std::string column = spec_.text.empty() ? "text" : spec_.text[static_cast<std::size_t>(which)];
+    if (empty == table.size())
+      fail_input("[data] {}: holds no text; every row of the column '{}' is empty", joined(files_), column);
+    if (empty > 0)
+      log_warning("{}: {} of {} rows have an empty text{} and count like the others", joined(files_), empty,
+                  table.size(), texts > 1 ? fmt::format(" in the column '{}'", column) : "");
+  }
 }
 
 void FileDataset::read_rows(TextReader& reader) {
@@ -112,6 +116,7 @@ void FileDataset::read_rows(TextReader& reader) {
     case Task::regression: return table.read_scores(reader, spec_.label);
     case Task::multilabel: return table.read_sets(reader, spec_.label);
     case Task::tag: return table.read_tags(reader, spec_.label);
+    case Task::pairs: return table.read_pairs(reader, spec_.text);
     default: return table.read(reader, spec_.label);
   }
 }

@@ -165,6 +165,10 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
     if (result.task == data::Task::tag) add_tagged(batch, scores, row, result, each);
     if (result.task == data::Task::multilabel) add_sets(batch, scores, row, sets, each);
     if (result.task == data::Task::regression) add_numbers(batch, scores, row, numbers, each);
+    if (result.task == data::Task::pairs) {
+      result.candidates = std::max(result.candidates, batch.counted);
+      result.fewest_candidates = row == 0 ? batch.counted : std::min(result.fewest_candidates, batch.counted);
+    }
     if (result.task == data::Task::ctr) add_clicks(batch, scores, row, clicks, each);
     if (each && predicts_words(result.task)) each({.row = row, .tokens = batch.counted, .loss = scores.loss});
     if (task) task->done(loader->reach().done);

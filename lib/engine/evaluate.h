@@ -30,6 +30,9 @@ struct Evaluation {
   SetMetrics sets;       // multilabel
   ScoreMetrics scores;   // regression: over the examples with a known number
   ClickMetrics clicks;   // ctr
+  // pairs: the number of second texts that a first text was compared with, its own among them: the pairs of its batch.
+  // The last batch may have fewer, among which the own text is the nearest more often.
+  std::int64_t candidates = 0, fewest_candidates = 0;
   double seconds = 0;
 };
 

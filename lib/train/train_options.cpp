@@ -416,6 +416,11 @@ TrainOptions train_options(const OptionValues& values) {
   TrainOptions options;
   options.task = task_of(values);
   options.batch = values.integer("batch");
+  if (options.task == data::Task::pairs && options.batch < 2)
+    fail_input(
+        "[{}] --task pairs --batch {}: a text learns from the other pairs of its micro-batch, and there are none; use "
+        "--batch 2 or more",
+        values.table().verb(), options.batch);
   options.accumulate = values.integer("accumulate");
   options.length = options.task == data::Task::ctr ? 1 : values.integer("seq");
   options.mask_probability = values.real("mask-probability");

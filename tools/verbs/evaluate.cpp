@@ -3,6 +3,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
 #include "lib/data/files/table.h"
 #include "lib/report/output/fit.h"
@@ -49,6 +50,19 @@ void tell_words_left_out(const data::TextDataset& data, const engine::Evaluation
         words - result.counted, words, data.spec().max_length);
 }
 
+// The accuracy depends on the number of second texts that each first text is compared with.
+void check_candidates(const OptionValues& values, const engine::Evaluation& result) {
+  const std::string data = join(values.list("data"), ", ");
+  if (result.counted == 1)
+    fail_input("[evaluate] {}: holds one pair, whose second text is the nearest of one; give two or more", data);
+  if (result.fewest_candidates < result.candidates)
+    log_warning(
+        "the last {} of {} pairs are compared with {} second text{}, the others with {}, so that their accuracy is not "
+        "the same measure; give a --batch that divides {}",
+        result.fewest_candidates, result.counted, result.fewest_candidates, result.fewest_candidates == 1 ? "" : "s",
+        result.candidates, result.counted);
+}
+
 report::EvaluationReport evaluate(const OptionValues& values, StoredModel& stored) {
   const std::vector<std::string>& labels = models::common(stored.spec).labels;
   const data::Task task = models::common(stored.spec).task;
@@ -71,6 +85,7 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   report.result =
       engine::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const engine::Prediction&)>());
   if (wanted) write_file_atomic(values.text("predictions"), predictions);
+  if (task == data::Task::pairs) check_candidates(values, report.result);
   if (task == data::Task::tag) tell_words_left_out(dynamic_cast<const data::TextDataset&>(*data), report.result);
   return report;
 }
@@ -114,6 +129,14 @@ void refuse_without_effect_on(const OptionValues& values, const StoredModel& sto
   if (task != data::Task::clm)
     refuse_options(values, {"document-end", "stride", "chat"},
                    fmt::format("{} is {} and no decoder", stored.folder, models::kind_of(stored.spec)));
+  if (task == data::Task::pairs) {
+    refuse_options(values, {"predictions"}, "--task pairs compares the texts of a batch and predicts nothing of one");
+    if (values.integer("batch") < 2)
+      fail_input(
+          "[evaluate] --batch {}: a first text would be compared with its own second text alone, which is the nearest "
+          "of one; use --batch 2 or more",
+          values.integer("batch"));
+  }
   if (data::predicts_words(task) || task == data::Task::pairs)
     refuse_options(values, {"label"}, fmt::format("the task {} has no labels", data::name_of(task)));
 }

@@ -77,6 +77,19 @@ void Table::read(TextReader& reader, const std::string& label_column) {
   });
 }
 
+void Table::read_pairs(TextReader& reader, const std::vector<std::string>& columns) {
+  read_rows(reader, "", false, [&](const std::string& file, const Row& row) {
+    for (std::size_t i = 0; i < 2; ++i)
+      if (is_blank(row.text[i]))
+        fail_input(
+            "[data] {}: line {}: the text (column '{}') is empty; a pair is of two texts: write the text, or remove "
+            "the "
+            "row",
+            file, row.line, columns.at(i));
+    add(row.text[0], row.text[1], -1);
+  });
+}
+
 std::int32_t Table::known_label(const std::string& file, const Row& row, std::string_view label) {
   const std::int32_t index = label_of(label);
   if (index < 0)

@@ -42,7 +42,10 @@ class Table {
   // Reads the rows of a file; those of a text file are its lines that are not blank. Errors name the file and the
   // line: an empty or unknown label, more than `most_bytes`.
   void read(TextReader& reader, const std::string& label_column);
-  // The same for labels that are numbers. Errors: a label that is no number, or is outside the range of float.
+  // The same for pairs of texts without labels. Errors: an empty text. `columns`: names of the two texts for messages.
+  void read_pairs(TextReader& reader, const std::vector<std::string>& columns);
+  // The same as read() for labels that are numbers. Errors: a label that is no number, or is outside the range of
+  // float.
   void read_scores(TextReader& reader, const std::string& label_column);
 
   // The same for any number of labels of a row, separated by `label_separator` and any blanks beside it; a row's label

@@ -70,6 +70,10 @@ Table summary_table(const EvaluationReport& evaluation) {
   Table table;
   table.columns = {{"examples", counted_words(evaluation.task), Unit::count}};
   table.rows.push_back({evaluation.result.counted});
+  if (evaluation.task == data::Task::pairs) {
+    table.columns.push_back({"candidates", "candidates", Unit::count});
+    table.rows[0].emplace_back(evaluation.result.candidates);
+  }
   for (const auto& [name, value] : metrics_of(evaluation)) {
     if (evaluation.task == data::Task::regression && name == "loss") continue;  // equals the mean squared error
     table.columns.push_back({name, name, name == "accuracy" ? Unit::share : Unit::plain});
@@ -133,6 +137,8 @@ Json to_json(const EvaluationReport& evaluation) {
   json["task"] = data::name_of(evaluation.task);
   json["examples"] = evaluation.result.counted;
   for (const auto& [name, value] : metrics_of(evaluation)) json[name] = to_json(Cell(value));
+  if (evaluation.task == data::Task::pairs)
+    json["candidates"] = evaluation.result.candidates, json["fewest_candidates"] = evaluation.result.fewest_candidates;
   if (evaluation.task == data::Task::ctr) json["calibration_curve"] = to_json(calibration_table(evaluation));
   if (!data::has_one_class(evaluation.task)) return json;
   json["labels"] = evaluation.labels;

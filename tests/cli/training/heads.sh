@@ -104,6 +104,30 @@ head -n 3 sets.tsv >two.tsv
 run "$COMERA" evaluate pairs --task pairs --data two.tsv --batch 2 --json --require 'accuracy>=1'
 expect_exit 0
 expect_json "d['task'] == 'pairs' and d['examples'] == 2 and d['loss'] < 0.7"
+expect_json "d['candidates'] == 2 and d['fewest_candidates'] == 2"
+grep -q 'second text' .err && fail "all texts have the same number of candidates"
+# A short last batch makes the task easier, which is told; among one text its own is always the nearest.
+head -n 4 sets.tsv >three.tsv
+run "$COMERA" evaluate pairs --task pairs --data three.tsv --batch 2 --json
+expect_exit 0
+expect_json "d['examples'] == 3 and d['candidates'] == 2 and d['fewest_candidates'] == 1"
+expect_err 'warning: the last 1 of 3 pairs are compared with 1 second text, the others with 2'
+run "$COMERA" evaluate pairs --task pairs --data two.tsv --batch 1
+expect_refused '--batch 1: a first text would be compared with its own second text alone'
+head -n 2 sets.tsv >one.tsv
+run "$COMERA" evaluate pairs --task pairs --data one.tsv --batch 4
+expect_refused 'one.tsv: holds one pair'
+run "$COMERA" evaluate pairs --task pairs --data two.tsv --predictions pairs.tsv
+expect_refused 'predictions has no effect: --task pairs compares'
+expect_no_file pairs.tsv
+for row in $'round red\t\t' $'\t\tround'; do
+  { cat two.tsv && printf '%s\n' "$row"; } >hole.tsv
+  run "$COMERA" evaluate pairs --task pairs --data hole.tsv --batch 3
+  expect_refused "hole.tsv: line 4: the text \\(column '(text|second)'\\) is empty; a pair is of two texts"
+done
+run "$COMERA" finetune words --task pairs --data sets.tsv --text text,second --batch 1 --steps 2 -o alone
+expect_refused '--task pairs --batch 1: a text learns from the other pairs'
+expect_no_file alone
 # A teacher's loss counts sequences, the accuracy pairs.
 run "$COMERA" finetune pairs --task pairs --teacher pairs --data sets.tsv --dev two.tsv --text text,second --steps 2 \
   --batch 2 --seq 10 --lr 1e-9 --lr-cores 1e-9 --quiet -o taught
@@ -131,7 +155,11 @@ step = min(best, key=lambda row: row["dev"]["loss"])["step"]
 assert step > best[0]["step"] and json.load(open("best/report.json"))["dev"]["best"]["step"] == step, (step, rows)
 PY
 
-# Empty texts are counted, and told.
+# Empty texts are counted, and told, in both columns.
+printf 'text\tother\tlabel\nround red\t\tred\nround red\tsquare\tred\n' >half.tsv
+run "$COMERA" evaluate best --data half.tsv --text text,other
+expect_exit 0
+expect_err "warning: half.tsv: 1 of 2 rows have an empty text in the column 'other'"
 printf 'text\tlabel\n\tred\nround red\tred\n' >empty.tsv
 run "$COMERA" evaluate best --data empty.tsv
 expect_exit 0
