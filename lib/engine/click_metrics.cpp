@@ -19,6 +19,11 @@ double loss_of(double logit, bool click) {
 
 double entropy(double share) { return -share * std::log(share) - (1 - share) * std::log1p(-share); }
 
+// A diverged model gives NaN, which is neither smaller nor larger nor equal to any logit.
+bool has_order(const ClickScores& scores) {
+  return std::ranges::none_of(scores.logits, [](float logit) { return std::isnan(logit); });
+}
+
 // The examples in the order of their logits.
 std::vector<std::uint32_t> sorted_by_logit(const ClickScores& scores) {
   std::vector<std::uint32_t> order(scores.logits.size());
@@ -51,7 +56,21 @@ Quality quality_of(const ClickScores& scores, const std::vector<std::uint32_t>& 
   return {pairs / (clicks * others), loss / all / entropy(clicks / all)};
 }
 
+// [order]: the share of clicks among the examples with the same logit.
+std::vector<double> shares_of_clicks(const ClickScores& scores, const std::vector<std::uint32_t>& order) {
+  std::vector<double> shares(order.size());
+  for (std::size_t begin = 0, end; begin < order.size(); begin = end) {
+    double clicks = 0;
+    for (end = begin; end < order.size() && scores.logits[order[end]] == scores.logits[order[begin]]; ++end)
+      clicks += scores.labels[order[end]];
+    std::fill(shares.begin() + static_cast<std::ptrdiff_t>(begin), shares.begin() + static_cast<std::ptrdiff_t>(end),
+              clicks / static_cast<double>(end - begin));
+  }
+  return shares;
+}
+
 std::vector<CalibrationBin> bins_of(const ClickScores& scores, const std::vector<std::uint32_t>& order) {
+  const std::vector<double> shares = shares_of_clicks(scores, order);
   std::vector<CalibrationBin> bins;
   const std::size_t parts = std::min<std::size_t>(calibration_bins, order.size());
   for (std::size_t part = 0; part < parts; ++part) {
@@ -59,7 +78,7 @@ std::vector<CalibrationBin> bins_of(const ClickScores& scores, const std::vector
     CalibrationBin bin{static_cast<std::int64_t>(end - begin), 0, 0};
     for (std::size_t k = begin; k < end; ++k) {
       bin.predicted += probability(scores.logits[order[k]]) / static_cast<double>(end - begin);
-      bin.observed += scores.labels[order[k]] / static_cast<double>(end - begin);
+      bin.observed += shares[k] / static_cast<double>(end - begin);
     }
     bins.push_back(bin);
   }
@@ -90,18 +109,26 @@ ClickMetrics click_metrics(const ClickScores& scores) {
   ClickMetrics metrics;
   metrics.count = std::ssize(scores.logits);
   if (metrics.count == 0) return metrics;
+  metrics.clicks = std::count(scores.labels.begin(), scores.labels.end(), 1);
+  if (!has_order(scores)) {
+    metrics.auc = metrics.nce = metrics.calibration = NAN;
+    return metrics;
+  }
   const std::vector<std::uint32_t> order = sorted_by_logit(scores);
   const Quality quality = quality_of(scores, order, [](std::size_t) { return 1.0; });
   metrics.auc = quality.auc, metrics.nce = quality.nce;
   double predicted = 0;
   for (const float logit : scores.logits) predicted += probability(logit);
-  metrics.clicks = std::count(scores.labels.begin(), scores.labels.end(), 1);
   metrics.calibration = metrics.clicks > 0 ? predicted / static_cast<double>(metrics.clicks) : NAN;
   metrics.bins = bins_of(scores, order);
   return metrics;
 }
 
 void add_bootstrap_errors(const ClickScores& scores, int samples, std::uint64_t seed, ClickMetrics& metrics) {
+  if (!has_order(scores)) {
+    metrics.auc_error = metrics.nce_error = NAN;
+    return;
+  }
   const std::vector<std::uint32_t> order = sorted_by_logit(scores);
   const data::Random random(seed, 0, data::Purpose::sample);
   std::vector<double> auc, nce;

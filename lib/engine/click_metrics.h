@@ -7,7 +7,8 @@
 
 namespace comera::engine {
 
-// One part of the examples, sorted by probability: parts have equally many examples.
+// One part of the examples, sorted by probability: parts have equally many examples. Examples of equal probability that
+// lie in several parts are in each with the share of clicks of all of them, so that their order does not count.
 struct CalibrationBin {
   std::int64_t count = 0;
   double predicted = 0, observed = 0;  // mean probability; share of clicks
@@ -15,7 +16,8 @@ struct CalibrationBin {
 
 struct ClickMetrics {
   std::int64_t count = 0, clicks = 0;  // examples with a label; those with label 1. count 0: the rest is undefined
-  // The chance that a click has a higher logit than an example without one; a tie counts half. NaN without both.
+  // The chance that a click has a higher logit than an example without one; a tie counts half. NaN without both, or
+  // if a logit is NaN; then all other measures are NaN too, and there are no bins.
   double auc = 0;
   // Normalised cross-entropy: the logistic loss relative to that of the share of clicks, below 1 if the model is better
   // (He et al. 2014, "Practical lessons from predicting clicks on ads at Facebook", section 3). NaN without both.

@@ -43,6 +43,42 @@ TEST_CASE("click metrics: one kind of label has no AUC") {
   CHECK((std::isnan(metrics.auc_error) && std::isnan(metrics.nce_error)));
 }
 
+TEST_CASE("click metrics: the bins do not depend on the order of equal predictions") {
+  // Three probabilities, whose borders lie inside bins; clicks first, and clicks last.
+  ClickScores first, last;
+  const float logits[] = {-1, 0, 2};
+  const int counts[] = {23, 15, 12}, clicks[] = {4, 9, 11};
+  for (int group = 0; group < 3; ++group)
+    for (int i = 0; i < counts[group]; ++i)
+      for (ClickScores* scores : {&first, &last}) {
+        scores->logits.push_back(logits[group]);
+        scores->labels.push_back(scores == &first ? i < clicks[group] : counts[group] - i <= clicks[group]);
+      }
+  const ClickMetrics one = click_metrics(first), other = click_metrics(last);
+  REQUIRE(one.bins.size() == calibration_bins);
+  REQUIRE(other.bins.size() == calibration_bins);
+  double observed = 0;
+  for (std::size_t b = 0; b < one.bins.size(); ++b) {
+    CHECK(one.bins[b].count == 5);
+    CHECK(one.bins[b].observed == other.bins[b].observed);
+    CHECK(one.bins[b].predicted == other.bins[b].predicted);
+    observed += 5 * one.bins[b].observed;
+  }
+  CHECK(one.bins[0].observed == Approx(4.0 / 23));
+  CHECK(one.bins[4].observed == Approx((3 * 4.0 / 23 + 2 * 9.0 / 15) / 5));
+  CHECK(observed == Approx(24));
+}
+
+TEST_CASE("click metrics: a diverged model has no measures") {
+  const ClickScores scores{{NAN, 1, NAN}, {1, 0, 1}};
+  ClickMetrics metrics = click_metrics(scores);
+  add_bootstrap_errors(scores, 3, 1, metrics);
+  for (const double measure : {metrics.auc, metrics.nce, metrics.calibration, metrics.auc_error, metrics.nce_error})
+    CHECK(std::isnan(measure));
+  CHECK(metrics.bins.empty());
+  CHECK(metrics.clicks == 2);
+}
+
 // For two normal distributions whose means differ by d deviations, the error of AUC follows Hanley and McNeil 1982
 // (Radiology 143), formulas 1 and 2, with Q1 = A / (2 - A) and Q2 = 2 A^2 / (1 + A).
 TEST_CASE("click metrics: the bootstrap error of AUC is that of Hanley and McNeil") {
