@@ -56,6 +56,18 @@ const char* counted_words(data::Task task) {
   }
 }
 
+// What the data of a measure without a value lacks; "": not known.
+std::string what_is_missing(const EvaluationReport& evaluation) {
+  const engine::ClickMetrics& clicks = evaluation.result.clicks;
+  if (evaluation.task == data::Task::ctr)
+    return fmt::format("it needs examples with a click and without, and {} of {} have one; give --data with both",
+                       clicks.clicks, clicks.count);
+  if (evaluation.task == data::Task::regression)
+    return fmt::format("it needs two examples or more, of different labels and answers, and {} came; give more --data",
+                       evaluation.result.scores.count);
+  return "";
+}
+
 bool holds(double value, const std::string& relation, double bound) {
   if (relation == ">=") return value >= bound;
   if (relation == ">") return value > bound;
@@ -174,12 +186,15 @@ Requirement parse_requirement(const std::string& text, data::Task task) {
 }
 
 void require_metric(const EvaluationReport& evaluation, const Requirement& requirement) {
-  require_metric(metrics_of(evaluation), requirement);
+  require_metric(metrics_of(evaluation), requirement, what_is_missing(evaluation));
 }
 
-void require_metric(const std::vector<Metric>& metrics, const Requirement& requirement) {
+void require_metric(const std::vector<Metric>& metrics, const Requirement& requirement, const std::string& missing) {
   for (const auto& [metric, value] : metrics)
-    if (metric == requirement.metric && !holds(value, requirement.relation, requirement.bound))
+    if (metric == requirement.metric && std::isnan(value))
+      fail_run("[evaluate] --require {} is not met: {} has no value on this data{}{}", requirement.text, metric,
+               missing.empty() ? "" : "; ", missing);
+    else if (metric == requirement.metric && !holds(value, requirement.relation, requirement.bound))
       fail_run("[evaluate] --require {} is not met: {} is {}", requirement.text, metric, format_digits(value, 6));
 }
 

@@ -38,8 +38,9 @@ Requirement parse_requirement(const std::string& text, const std::vector<std::st
 void require_metric(const EvaluationReport& evaluation, const Requirement& requirement);
 void require_metric(const EvaluationReport& evaluation, const std::string& requirement);
 
-// The same for other reports: names and values.
+// The same for other reports: names and values. `missing`: what the data lacks if the value is NaN; "": not known.
 using Metric = std::pair<std::string, double>;
-void require_metric(const std::vector<Metric>& metrics, const Requirement& requirement);
+void require_metric(const std::vector<Metric>& metrics, const Requirement& requirement,
+                    const std::string& missing = "");
 
 }  // namespace comera::report

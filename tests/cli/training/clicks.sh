@@ -40,6 +40,14 @@ for name in dense whole; do
   expect_exit 0
   expect_json "d['task'] == 'ctr' and d['examples'] == 1200 and 0 < d['auc_error'] < .03 and len(d['calibration_curve']) == 10"
 done
+# Measures that need both answers have no value where all examples are alike.
+awk -F, 'NR == 1 || $1 == 0' dev.csv >alike.csv
+run "$COMERA" evaluate dense --data alike.csv --json
+expect_exit 0
+expect_json "d['auc'] is None and d['loss'] > 0"
+run "$COMERA" evaluate dense --data alike.csv --require 'auc>=.5'
+expect_exit 1
+expect_err 'auc has no value on this data; it needs examples with a click and without, and 0 of [0-9]+ have one; give'
 run "$COMERA" inspect whole
 expect_out 'emb_l.0.weight +embedding.*ttm'
 expect_out 'emb_l.2.weight +embedding.*dense'
