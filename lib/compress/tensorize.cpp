@@ -160,12 +160,14 @@ void Tensorizer::make_plans() {
                                        : "is fitted to text; add --calibrate");
       require_storable(plan, job.candidate, settings_.made_for,
                        fmt::format("{}: layer {}", goal.plan_file, printable(plan.name)));
-      settle_exact_rows(plan, moments_.get());
+      settle_exact_rows({&plan}, moments_.get());
       job.first = plan;
     }
     return add_size(ratio);
   }
-  for (LayerJob& job : jobs_) settle_exact_rows(*job.first, moments_.get());
+  std::vector<LayerPlan*> plans;
+  for (LayerJob& job : jobs_) plans.push_back(&*job.first);
+  settle_exact_rows(plans, moments_.get());
   const Request request{settings_, folder_, moments_.get(), counted()};
   require_possible(jobs_, request);
   measure_layers(jobs_, request);

@@ -72,14 +72,20 @@ TEST_CASE("exact rows: no more than the text uses, and only with counts from tex
   Counted moments(weights);
   std::vector<LayerPlan> plans{planned("up", PlannedForm::lowrank, {}, {}, 3),
                                planned("words", PlannedForm::lowrank, {}, {}, 3, true, "", 10)};
-  for (LayerPlan& plan : plans) settle_exact_rows(plan, &moments);
+  settle_exact_rows({plans.data(), plans.data() + 1}, &moments);
   CHECK(plans[1].layout.exact_rows == 2);
-  plans[1].name = "others";
-  CHECK_THROWS_WITH(settle_exact_rows(plans[1], &moments),
+  LayerPlan other = plans[1];
+  other.name = "others";
+  CHECK_THROWS_WITH(settle_exact_rows({&other}, &moments),
                     Contains("how often each of its rows is used") && Contains("others=exact:0"));
-  CHECK_THROWS_WITH(settle_exact_rows(plans[1], nullptr), Contains("--calibrate"));
-  plans[1].layout.exact_rows = 0;
-  settle_exact_rows(plans[1], nullptr);
+  CHECK_THROWS_WITH(settle_exact_rows({&other}, nullptr), Contains("--calibrate"));
+  // A number for all tables is for those with counts.
+  other.exact_of_all = true;
+  CHECK_THROWS_WITH(settle_exact_rows({&other}, &moments), Contains("how often each of its rows is used"));
+  settle_exact_rows({&plans[1], &other}, &moments);
+  CHECK(plans[1].layout.exact_rows == 2);
+  CHECK(other.layout.exact_rows == 0);
+  settle_exact_rows({&other}, nullptr);
 }
 
 TEST_CASE("exact rows: stored bit for bit, and the chain fits the other rows better") {

@@ -27,25 +27,47 @@ Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::
   return evidence;
 }
 
-void settle_exact_rows(LayerPlan& plan, InputMoments* moments) {
-  if (plan.layout.exact_rows == 0) return;
+namespace {
+
+// Returns false if the text has no counts of the table's rows.
+bool settle(LayerPlan& plan, InputMoments* moments) {
+  if (plan.layout.exact_rows == 0) return true;
   if (!moments)
     fail_input(
         "[tensorize] {}: its {} exact rows are chosen by look-up counts of text; give text with --calibrate, or "
         "leave exact rows out",
         plan.name, plan.layout.exact_rows);
   const std::vector<double> weights = moments->row_weights(plan.name);
-  if (weights.empty())
-    fail_input(
-        "[tensorize] {}: the text does not say how often each of its rows is used; leave its exact rows out, --layer "
-        "'{}=exact:0'",
-        plan.name, plan.name);
+  if (weights.empty()) return false;
   const auto used = static_cast<std::int64_t>(
       std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 1; }));
-  if (used >= plan.layout.exact_rows) return;
+  if (used >= plan.layout.exact_rows) return true;
   log_warning("[tensorize] {}: {} exact rows were asked for, but the text uses {} rows; those are kept", plan.name,
               plan.layout.exact_rows, used);
   plan.layout.exact_rows = used;
+  return true;
+}
+
+constexpr const char* uncounted = "the text does not say how often each of its rows is used";
+
+}  // namespace
+
+void settle_exact_rows(const std::vector<LayerPlan*>& plans, InputMoments* moments) {
+  std::vector<LayerPlan*> without;
+  bool any = false;
+  for (LayerPlan* plan : plans) {
+    if (settle(*plan, moments))
+      any = any || plan->layout.exact_rows > 0;
+    else
+      without.push_back(plan);
+  }
+  for (LayerPlan* plan : without) {
+    if (!any || !plan->exact_of_all)
+      fail_input("[tensorize] {}: {}; leave its exact rows out, --layer '{}=exact:0'", plan->name, uncounted,
+                 plan->name);
+    log_warning("[tensorize] {}: {}; it gets no exact rows", plan->name, uncounted);
+    plan->layout.exact_rows = 0;
+  }
 }
 
 }  // namespace comera::compress

@@ -13,8 +13,9 @@ std::vector<std::int32_t> most_frequent_rows(const std::vector<double>& row_weig
 // The evidence for a table with `exact` exact rows. `moments` may be null.
 Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::int64_t exact);
 
-// Limits the exact rows of a plan to the rows that the text uses. InputError if there is no text, or no counts for the
-// table.
-void settle_exact_rows(LayerPlan& plan, InputMoments* moments);
+// Limits the exact rows of each plan to the rows that the text uses. A table without counts has none if its number is
+// that of all tables. InputError if there is no text; no counts for a table with a number of its own; no counts for
+// any table.
+void settle_exact_rows(const std::vector<LayerPlan*>& plans, InputMoments* moments);
 
 }  // namespace comera::compress

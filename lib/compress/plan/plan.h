@@ -28,6 +28,7 @@ struct LayerPlan {
   int sweeps = 4;           // grid: passes of coordinate descent after GPTQ
   std::int64_t rank = 0;    // middle bond; ttm: every inner bond; auto: the pair that has the byte budget of the layer
   std::string reason = {};  // the reason why it stays dense
+  bool exact_of_all = false;  // the number of exact rows is that of all tables (--exact-rows), not one for this table
 };
 
 // --layer 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384;rank:32', 'glob=gauge:off',

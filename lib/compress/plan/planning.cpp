@@ -1,5 +1,7 @@
 #include "lib/compress/plan/planning.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "lib/core/error.h"
@@ -14,7 +16,7 @@ void apply(const LayerRule& rule, LayerPlan& plan) {
   if (rule.rank) plan.rank = *rule.rank;
   if (rule.grid) plan.form = PlannedForm::grid, plan.grid = *rule.grid, plan.fixed_grid = true;
   if (rule.gauge) plan.layout.gauge = *rule.gauge;
-  if (rule.exact) plan.layout.exact_rows = *rule.exact;
+  if (rule.exact) plan.layout.exact_rows = *rule.exact, plan.exact_of_all = false;
   if (!rule.in_modes.empty()) set_modes(plan, rule.in_modes, rule.out_modes);
 }
 
@@ -72,13 +74,18 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
   if (!settings.grids.empty()) plan.grid = settings.grids.front();
   plan.sweeps = settings.sweeps;
   plan.layout.gauge = settings.gauge;
-  if (candidate.table) plan.layout.exact_rows = settings.exact_rows;
+  if (candidate.table) plan.layout.exact_rows = settings.exact_rows, plan.exact_of_all = true;
   if (is_other_kind(settings.form, candidate)) plan.form = candidate.table ? PlannedForm::ttm : PlannedForm::tt;
   for (std::size_t i = 0; i < settings.rules.size(); ++i)
     if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
   for (const LayerRule& rule : settings.rules)
     if (matches({rule.pattern}, candidate.name)) require_use(rule, plan, calibrated);
   if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.layout.exact_rows = 0;
+  if (plan.exact_of_all && plan.layout.exact_rows >= candidate.in()) {
+    plan.form = PlannedForm::keep_dense;
+    plan.reason = fmt::format("--exact-rows {} keeps each of its {} rows", plan.layout.exact_rows, candidate.in());
+    plan.layout.exact_rows = 0;
+  }
   if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm)
     default_modes(plan, candidate, settings, calibrated);
   if (plan.form == PlannedForm::grid && !has_whole_blocks(candidate) && settings.made_for == MadeFor::gguf) {

@@ -103,6 +103,20 @@ run "$COMERA" tensorize bert -o used --rank 4 --calibrate text.txt --exact-rows 
 expect_exit 0
 expect_err 'the text uses 27 rows; those are kept'  # one letter occurs only in held-out lines
 
+# One number for all tables: a table of no more rows stays dense, and one that the text does not count has none.
+run "$COMERA" tensorize bert -o tables --rank 4 --calibrate text.txt --exact-rows 12 --include '*embeddings*' \
+  --refine=never
+expect_exit 0
+expect_out '--exact-rows 12 keeps each of its 2 rows'
+expect_err 'position_embeddings: the text does not say how often each of its rows is used; it gets no exact rows'
+run "$COMERA" inspect tables --json
+expect_json "{l['name'].split('.')[1]: (l['form'], l.get('exact_rows', 0)) for l in d['layers'] if 'embeddings' in l['name'] \
+    and len(l['shape']) == 2} == {'word_embeddings': ('lowrank', 12), 'position_embeddings': ('lowrank', 0), \
+    'token_type_embeddings': ('dense', 0)}"
+run "$COMERA" tensorize bert --rank 4 --calibrate text.txt --exact-rows 400 --dry-run
+expect_exit 0
+expect_out '--exact-rows 400 keeps each of its 400 rows'
+
 # A killed run resumes, and ends with the same bytes.
 for at in 9 40; do
   rm -rf resumed resumed.partial
@@ -187,7 +201,7 @@ refused() {
 }
 refused 'give text with --calibrate' bert -o out --ratio 2 --exact-rows 12
 refused 'give text with --calibrate' bert -o out --plan plan.json
-refused '400 exact rows are not between 0 and 399' bert -o out --ratio 2 --calibrate text.txt --exact-rows 400
+refused '400 exact rows are not between 0 and 399' bert -o out --ratio 2 --calibrate text.txt --layer '*word*=exact:400'
 refused 'exact-rows' bert -o out --ratio 2 --calibrate text.txt --exact-rows -1
 refused 'a linear layer has none' bert -o out --ratio 2 --calibrate text.txt --layer '*query=exact:3'
 refused "exact: \(a number of rows\)" bert -o out --ratio 2 --calibrate text.txt --layer '*word*=exact:x'
