@@ -21,10 +21,15 @@ struct Candidate {
   std::int64_t scored;  // the last tokens, those of the choice
 };
 
+bool is_space(char c) { return data::is_space(static_cast<unsigned char>(c)); }
+
+std::int64_t bytes_of(const std::string& choice) {
+  return choice.end() - std::find_if_not(choice.begin(), choice.end(), is_space);
+}
+
 // The text of a question with one of its choices.
 std::string joined(const std::string& question, const std::string& choice) {
-  const auto space = [](char c) { return data::is_space(static_cast<unsigned char>(c)); };
-  const bool apart = (!question.empty() && space(question.back())) || (!choice.empty() && space(choice.front()));
+  const bool apart = (!question.empty() && is_space(question.back())) || (!choice.empty() && is_space(choice.front()));
   return question + (apart ? "" : " ") + choice;
 }
 
@@ -99,7 +104,7 @@ void take_scores(std::span<const Candidate> rows, std::span<const double> logits
   for (const Candidate& candidate : rows) {
     ChoiceLikelihood& own = result.choices[candidate.question][candidate.choice];
     own.tokens = candidate.scored;
-    own.bytes = std::ssize(questions[candidate.question].choices[candidate.choice]);
+    own.bytes = bytes_of(questions[candidate.question].choices[candidate.choice]);
     for (std::int64_t t = std::ssize(candidate.ids) - candidate.scored; t < std::ssize(candidate.ids); ++t, ++row)
       own.log_likelihood +=
           log_probability(logits.subspan(row * words, words), candidate.ids[static_cast<std::size_t>(t)]);

@@ -14,7 +14,9 @@ namespace comera::engine {
 // added where the question ends or the choice begins with white space.
 struct ChoiceLikelihood {
   double log_likelihood = 0;
-  std::int64_t tokens = 0, bytes = 0;  // bytes: of the choice without the blank
+  // bytes: of the choice without white space before it, whether the file has it or it is added. So a choice counts the
+  // same with its blank and without.
+  std::int64_t tokens = 0, bytes = 0;
 };
 
 struct ChoiceOptions {

@@ -157,10 +157,11 @@ OptionTable evaluate_table() {
         .type = OptionType::choice,
         .default_text = "model",
         .group = "Data",
-        .help = "model: the model's own; choice: multiple choice by log-likelihood (decoders), JSONL with the keys "
-                "question, choices and answer, with a blank between question and choice unless one is there; pairs: "
-                "embeddings of two columns of texts, where accuracy is the share of "
-                "first texts whose own second text is the nearest of --batch rows",
+        .help =
+            "model: the model's own; choice: multiple choice by log-likelihood (decoders), JSONL with the keys "
+            "question, choices and answer, with a blank between question and choice unless one is there, which does "
+            "not count among the choice's bytes; pairs: embeddings of two columns of texts, where accuracy is the "
+            "share of first texts whose own second text is the nearest of --batch rows",
         .choices = {"model", "choice", "pairs"}},
        {.name = "seed",
         .type = OptionType::integer,

@@ -55,6 +55,8 @@ expect_exit 0
 run python3 - <<'END'
 rows = [line.split("\t")[4].split() for line in open("blanks.tsv").read().splitlines()[1:]]
 assert rows[0][0] == rows[0][1], rows
+# The blank counts in no length, whether the file has it or it is added: of equal choices the first is found.
+assert open("blanks.tsv").read().splitlines()[1].split("\t")[3] == "0", rows
 assert rows[2][0] != rows[0][0], rows
 END
 expect_exit 0
