@@ -51,8 +51,8 @@ struct WeighedTensor {
   const void* value = nullptr;  // null if decay is 0
   double decay = 0;
 };
-// gradient = gradient * loss_weight + decay * value for many tensors. For cores, decay * value is 2 beta G, the
-// gradient of beta |G|^2.
+// gradient = gradient * loss_weight + weight_norm * decay * value for many tensors. For cores, decay * value is 2 beta
+// G, the gradient of beta |G|^2.
 struct WeighGradient {
   const WeighedTensor* tensors = nullptr;  // host memory
   int count = 0;

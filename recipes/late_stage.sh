@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Is adapting ranks worth anything? The quickstart's TT model learns definitions, and its ranks fall to a share of their
-# size in five ways, with as many steps in all: by the objective alone, by scheduled cuts alone, by both (the default),
-# by one cut in the last step, and with a small rank from the start. The first four continue one early stage. Ends with
-# a table: accuracy on dev by way and share, and how many rank entries fell or were cut.
+# size in four ways, with as many steps in all: by scheduled cuts (the default), by CoMERA's objective, by one cut in the
+# last step, and with a small rank from the start. The first three continue one early stage. Ends with a table: accuracy
+# on dev by way and share, and how many rank entries fell or were cut.
 #
 #   recipes/late_stage.sh [--smoke] [FOLDER]      default: runs/late_stage, or runs/late_stage-smoke
 #
-# COMERA names the program. TARGETS ("0.8 0.5 0.2") are the shares, SEEDS ("7 8 9") the seeds, WAYS ("objective cuts
-# both one-cut small") the ways, STEPS (1000) the steps of the early stage, a third more those of all, ISA (auto) the
+# COMERA names the program. TARGETS ("0.8 0.5 0.2") are the shares, SEEDS ("7 8 9") the seeds, WAYS ("cuts objective
+# one-cut small") the ways, STEPS (1000) the steps of the early stage, a third more those of all, ISA (auto) the
 # instruction set. One run per core of the machine at a time (WORKERS), one thread each. The text is Debian's package
 # wordnet-base. It takes about 40 minutes on two cores; --smoke takes seconds, with a small model, one share and one
 # seed. FOLDER receives data, the reports of the runs, and results.md and results.json. A second call keeps what is
@@ -20,7 +20,7 @@ cd "$(dirname "$0")/.."
 read -ra seeds <<< "${SEEDS:-7 8 9}"
 SEED=${seeds[0]}
 start 1 "$@"
-ways=${WAYS:-objective cuts both one-cut small} targets=${TARGETS:-0.8 0.5 0.2}
+ways=${WAYS:-cuts objective one-cut small} targets=${TARGETS:-0.8 0.5 0.2}
 steps=${STEPS:-1000} pieces=() ranks_of_whole=(24 16)
 model=(--model encoder-small --seq 64 --positions 64 --batch 64)
 if "$smoke"; then
@@ -30,9 +30,9 @@ fi
 total=$((steps + steps / 3))
 settings=(steps="$total" workers="$workers" isa="${ISA:-auto}")
 for way in $ways; do
-  [[ $way =~ ^(objective|cuts|both|one-cut|small)$ ]] || missing "no way '$way'"
+  [[ $way =~ ^(cuts|objective|one-cut|small)$ ]] || missing "no way '$way'"
 done
-[[ " $ways " != *" small "* || " $ways " == *" both "* ]] || missing "WAYS: small has the size of both; name both too"
+[[ " $ways " != *" small "* || " $ways " == *" cuts "* ]] || missing "WAYS: small has the size of cuts; name cuts too"
 need_nouns
 require_program
 learn_glosses "$folder/glosses" --text text "${pieces[@]}"
@@ -79,7 +79,6 @@ late() { # WAY TARGET SEED
   [ ! -s "$folder/$name.json" ] || return 0
   case $1 in
     objective) options+=(--scheduled-cuts 0) ;;
-    cuts) options+=(--rho-loss 1e6) ;; # the objective weighs the size a million times less than the loss
     one-cut) options=(--late-after $((total - 1))) ;;
   esac
   rm -rf "${folder:?}/$name"
@@ -90,11 +89,11 @@ late() { # WAY TARGET SEED
   keep_run "$name"
 }
 
-# As many parameters as the way `both` leaves at that share.
+# As many parameters as the way `cuts` leaves at that share.
 small() { # TARGET SEED
   local name=small-$1-$2 ranks
   [ ! -s "$folder/$name.json" ] || return 0
-  read -ra ranks <<< "$(ranks_within "$(python3 recipes/late_stage_table.py parameters "$folder/both-$1-$2.json")")"
+  read -ra ranks <<< "$(ranks_within "$(python3 recipes/late_stage_table.py parameters "$folder/cuts-$1-$2.json")")"
   rm -rf "${folder:?}/$name"
   # shellcheck disable=SC2046  # a list of words
   logged "$name" "$comera" pretrain $(options_of "$2" "${ranks[@]}") -o "$folder/$name"

@@ -14,9 +14,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "shared"))
 import results  # noqa: E402
 
 NAMES = {
-    "objective": "objective alone",
-    "cuts": "cuts alone",
-    "both": "both (default)",
+    "cuts": "scheduled cuts (default)",
+    "objective": "CoMERA's objective",
     "one-cut": "one cut in the last step",
     "small": "small rank from the start",
 }

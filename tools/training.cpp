@@ -172,7 +172,8 @@ void add_run_options(OptionTable& table) {
       .only_with({"schedule=linear|cosine"}, {"lr-final"})
       .only_with({"adapt-ranks"}, {"tau", "gamma", "rank-penalty", "prune-every"})
       .only_with({"target-ratio", "target-size", "target-fraction"},
-                 {"late-after", "loss-tolerance", "rho-loss", "rho-size", "scheduled-cuts"});
+                 {"late-after", "loss-tolerance", "rho-loss", "rho-size", "scheduled-cuts"})
+      .only_with({"scheduled-cuts=0"}, {"loss-tolerance", "rho-loss", "rho-size"});
   table.foreign_table("hashes").foreign_table("paths").foreign_table("files");
 }
 

@@ -117,7 +117,7 @@ Status run(const Context& context, const WeighGradient& a) {
              if (unit && !t.value) return;
              float* g = static_cast<float*>(t.gradient);
              const float* value = static_cast<const float*>(t.value);
-             const F decay = set(static_cast<float>(t.decay));
+             const F decay = set(static_cast<float>(t.decay * a.state->weight_norm));
              sweep(begin, end, [&](std::int64_t i, auto lanes) {
                const F weighed = load(g + i, lanes) * weight;
                store(g + i, value ? fma(decay, load(value + i, lanes), weighed) : weighed, lanes);

@@ -232,13 +232,13 @@ Status run(const Context& context, const RankPenaltyGradient& a) {
 }
 
 struct WeighTile {
-  float weight;
+  float weight, weight_norm;
 
   __device__ void operator()(const WeighedTensor& t, std::int64_t begin, std::int64_t end, std::uint32_t) const {
     if (weight == 1 && !t.value) return;
     auto* g = static_cast<float*>(t.gradient);
     const auto* value = static_cast<const float*>(t.value);
-    const float decay = static_cast<float>(t.decay);
+    const float decay = static_cast<float>(t.decay) * weight_norm;
     const bool aligned = begin_aligned(g, value);
     for (std::int64_t i = begin + 4 * threadIdx.x; i < end; i += 4 * weigh_threads) {
       Four x = get<Four>(g, i, end, aligned), w{};
@@ -254,7 +254,8 @@ struct WeighTile {
 __global__ void __launch_bounds__(weigh_threads)
     weigh(const TensorBatch<WeighedTensor> __grid_constant__ batch, const RankState* state) {
   begin_kernel();
-  for_tiles(batch, weigh_tile, WeighTile{static_cast<float>(state->loss_weight)});
+  for_tiles(batch, weigh_tile,
+            WeighTile{static_cast<float>(state->loss_weight), static_cast<float>(state->weight_norm)});
 }
 
 Status run(const Context& context, const WeighGradient& a) {

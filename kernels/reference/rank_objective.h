@@ -115,7 +115,7 @@ void compute(const WeighGradient& a) {
     for (std::int64_t j = 0; j < t.count; ++j) {
       T& g = out<T>(t.gradient)[j];
       g *= T(a.state->loss_weight);
-      if (t.value) g += T(t.decay) * in<T>(t.value)[j];
+      if (t.value) g += T(t.decay * a.state->weight_norm) * in<T>(t.value)[j];
     }
   }
 }

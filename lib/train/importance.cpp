@@ -5,27 +5,38 @@
 namespace comera::train {
 namespace {
 
-// Number of parameters of one entry of the bond behind core `bond`: a column of that core and a row of the next.
-double cost_of(const layers::ChainParameters& chain, std::size_t bond) {
-  return static_cast<double>(chain.layout.ranks[bond] * chain.layout.entry_size(bond) +
-                             chain.layout.entry_size(bond + 1) * chain.layout.ranks[bond + 2]);
+constexpr std::size_t second_moment = 1;  // number of the state (optimizer.h)
+
+std::vector<ChainDiagonals> squares(std::vector<ChainDiagonals> chains) {
+  for (ChainDiagonals& chain : chains)
+    for (std::vector<double>& bond : chain.diagonals)
+      for (double& value : bond) value = std::max(value, 0.0) * std::max(value, 0.0);
+  return chains;
 }
 
 }  // namespace
 
-std::vector<ChainDiagonals> importances(const Weights& weights) {
-  std::vector<ChainDiagonals> chains = read_diagonals(weights);
-  std::size_t c = 0;
-  for (const layers::ChainParameters& chain : weights.model().chains()) {
-    if (chain.cores.empty()) continue;
-    for (std::size_t bond = 0; bond < chains[c].diagonals.size(); ++bond)
-      for (std::size_t j = 0; j < chains[c].diagonals[bond].size(); ++j) {
-        const double value = std::max(chains[c].diagonals[bond][j], 0.0);
-        chains[c].diagonals[bond][j] = value * value / cost_of(chain, bond);
+std::vector<ChainDiagonals> importances(const Weights& weights, bool by_gradients) {
+  const std::vector<ChainDiagonals> alone = squares(read_diagonals(weights));
+  if (!by_gradients || weights.state().size() <= second_moment) return alone;
+  std::vector<ChainDiagonals> chains = alone;
+  bool seen = false;
+  auto chain = chains.begin();
+  for (const layers::ChainParameters& parameters : weights.model().chains()) {
+    if (parameters.cores.empty()) continue;
+    for (std::size_t bond = 0; bond < parameters.diagonals.size(); ++bond) {
+      std::vector<double>& values = chain->diagonals[bond];
+      const engine::HostBytes host(weights.machine(), weights.state(second_moment, parameters.diagonals[bond]->index));
+      std::vector<double> moments(values.size());
+      layers::load(host.tensor(), 0, moments);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        seen = seen || moments[i] > 0;
+        values[i] *= moments[i];
       }
-    ++c;
+    }
+    ++chain;
   }
-  return chains;
+  return seen ? chains : alone;
 }
 
 }  // namespace comera::train

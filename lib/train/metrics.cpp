@@ -63,9 +63,9 @@ void Metrics::add_objective(io::Json& line, const kernels::RankState& state) {
   const bool late = state.late != 0, pushes_size = state.pushes_size != 0;
   line["objective"] = {{"surrogate", state.surrogate},
                        {"size", state.size},
-                       {"pushes", !late         ? "both"
-                                  : pushes_size ? "size"
-                                                : "loss"},
+                       {"pushes", late                    ? (pushes_size ? "size" : "loss")
+                                  : state.size_weight > 0 ? "both"
+                                                          : "loss"},
                        {"loss_weight", state.loss_weight},
                        {"size_weight", state.size_weight}};
 }

@@ -24,7 +24,7 @@ using layers::Parameter;
 
 struct OptimizerOptions {
   double max_norm = 1;  // of all gradients together; 0: no clipping
-  double beta = 1e-6;   // weight of the squared norm of all cores (CoMERA, early stage)
+  double beta = 1e-6;   // weight of the squared norm of all cores (CoMERA)
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
   bool structured_rates = false;  // rates of cores by Parameter::structured_rate
   // Above 0: the norm of a weight in TT or low-rank form with AdamW or Muon decays (kernels/chain_decay.h), its cores

@@ -10,6 +10,8 @@
 #include "lib/core/terminal/log.h"
 #include "lib/core/units.h"
 #include "lib/engine/weights_file.h"
+#include "lib/train/importance.h"
+#include "lib/train/least_loss.h"
 #include "lib/train/refactor.h"
 
 namespace comera::train {
@@ -176,11 +178,11 @@ std::int64_t RankAdaptation::remove_fallen(const Kept& kept) {
   return removed;
 }
 
-// Keeps the entries whose removal would change the weights most.
-std::int64_t RankAdaptation::cut_to_size(const SizeTarget& size) {
-  std::vector<ChainDiagonals> chains = importances(engine_.weights());
+// Gradients of an objective that pushes the size tell nothing about the loss.
+std::int64_t RankAdaptation::cut(double allowed) {
+  std::vector<ChainDiagonals> chains = importances(engine_.weights(), by_cuts());
   set_floors(chains, options_.floors);
-  const std::int64_t removed = remove_all_but(engine_, cut_to(chains, size));
+  const std::int64_t removed = remove_all_but(engine_, cut_with_least_loss(chains, size_target(), allowed));
   progress_.cut += removed;
   return removed;
 }
@@ -188,27 +190,28 @@ std::int64_t RankAdaptation::cut_to_size(const SizeTarget& size) {
 // Without a scheduled cut the largest diagonals stay, because enough entries fell to the threshold.
 void RankAdaptation::meet_target(bool enforced, Event& event) {
   if (enforced)
-    event.cut += cut_to_size(size_target());
+    event.cut += cut(0);
   else
     event.fallen += remove_fallen(cut_to(diagonals(), size_target()));
   event.target_met = progress_.reached = true;
   set_threshold();
 }
 
+bool RankAdaptation::by_cuts() const { return options_.scheduled_cuts > 0 && options_.late_deadline >= 0; }
+
 bool RankAdaptation::cut_due(std::int64_t step) const {
-  const std::int64_t steps = options_.late_deadline - progress_.late_step, cuts = options_.scheduled_cuts;
-  if (!progress_.late || steps <= 0 || cuts == 0) return false;
-  return (step - progress_.late_step) % std::max<std::int64_t>(steps / cuts, 1) == 0;
+  const std::int64_t steps = options_.late_deadline - progress_.late_step;
+  if (!progress_.late || steps <= 0 || !by_cuts()) return false;
+  return (step - progress_.late_step) % std::max<std::int64_t>(steps / options_.scheduled_cuts, 1) == 0;
 }
 
 // Many small cuts cost less than one large cut. The allowed excess falls with the cube of the remaining time (Zhu and
 // Gupta 2017, arXiv 1710.01878).
-SizeTarget RankAdaptation::allowed(std::int64_t step) const {
-  SizeTarget size = size_target();
+double RankAdaptation::allowed(std::int64_t step) const {
+  const double target = size_target().size;
   const double left = static_cast<double>(options_.late_deadline - step) /
                       static_cast<double>(options_.late_deadline - progress_.late_step);
-  size.size += std::max(progress_.late_size - size.size, 0.0) * std::pow(std::max(left, 0.0), 3);
-  return size;
+  return target + std::max(progress_.late_size - target, 0.0) * std::pow(std::max(left, 0.0), 3);
 }
 
 // The loss of a task with few classes falls by little, and the loss itself as the unit would allow a model that answers
@@ -226,11 +229,13 @@ RankAdaptation::Event RankAdaptation::before_step(std::int64_t step) {
     begin_late(step, event);
   }
   kernels::RankState& state = engine_.state().rank;
-  state.gamma = active_ ? options_.gamma : 0;
+  const bool cuts = progress_.late && by_cuts();
+  state.gamma = active_ && !cuts ? options_.gamma : 0;
+  state.weight_norm = !cuts;
   state.rho_loss = options_.rho_loss;
   state.rho_size = options_.rho_size;
   state.surrogate_start = progress_.surrogate_start;
-  state.late = progress_.late;
+  state.late = progress_.late && !cuts;
   state.target_loss = progress_.target_loss;
   state.weight_loss = weight_of_loss();
   state.target_size = progress_.target_size;
@@ -262,8 +267,8 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
   const bool overdue = progress_.late && options_.late_deadline >= 0 && step >= options_.late_deadline;
   if (met || overdue) {
     meet_target(!met, event);
-  } else if (cut_due(step) && whole_now() > allowed(step).size + target.rest) {
-    event.cut = cut_to_size(allowed(step));
+  } else if (cut_due(step) && whole_now() > allowed(step) + target.rest) {
+    event.cut = cut(allowed(step));
   } else if (options_.prune_every > 0 && step % options_.prune_every == 0) {
     event.fallen = remove_fallen(above(diagonals(), options_.threshold));
   }

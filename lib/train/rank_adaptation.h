@@ -1,13 +1,16 @@
-// CoMERA's two stages (arXiv 2405.14377, section 3), controlled from the host between steps. The early stage weighs the
-// task against the size. The late stage pushes whichever of the two is further from its target. Entries that fall to
-// the threshold are removed permanently.
+// Ranks that fall while the model learns, controlled from the host between steps. The early stage is CoMERA's (arXiv
+// 2405.14377, section 3): it weighs the task against the size, and entries that fall to the threshold are removed
+// permanently. The late stage brings the model to a target size in one of two ways:
+//   scheduled cuts      the loss alone is minimised, and the entries that it needs least are cut in a few steps
+//   CoMERA's objective  (scheduled_cuts 0, or a run whose steps are not known) pushes whichever of loss and size is
+//                       further from its target
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "lib/train/importance.h"
+#include "lib/train/chain_sizes.h"
 #include "lib/train/rank_floor.h"
 #include "lib/train/removal.h"
 
@@ -29,7 +32,7 @@ struct RankOptions {
   TargetKind target = TargetKind::none;
   double target_value = 0;
   std::int64_t prune_every = 100;   // steps between removals; 0: only when the target is met
-  std::int64_t scheduled_cuts = 8;  // before the target is enforced
+  std::int64_t scheduled_cuts = 8;  // before the target is enforced; 0: the objective alone
   std::int64_t late_start = -1;     // first step of the late stage; -1: never
   // Step at which the target is enforced if it has not been reached; -1: when the run ends.
   std::int64_t late_deadline = -1;
@@ -66,8 +69,8 @@ class RankAdaptation {
 
   const RankProgress& progress() const { return progress_; }
   bool has_target() const { return active_ && options_.target != TargetKind::none; }
-  // True if this step belongs to the stage that moves towards the target.
-  bool pushing() const { return progress_.late && !progress_.reached; }
+  // True if the objective of this step moves entries towards the target.
+  bool pushing() const { return progress_.late && !progress_.reached && !by_cuts(); }
   // Learning rate of the diagonals in that stage: an entry that falls in every step moves by `travel` until the target
   // is enforced. `given` is the rate where there is no such step.
   double falling_rate(double given) const;
@@ -77,8 +80,7 @@ class RankAdaptation {
   struct Event {
     bool late_begins = false, target_met = false;
     std::int64_t fallen = 0;  // entries removed because their diagonal fell to the threshold
-    // Entries removed by a scheduled cut. Importance decides, not the objective.
-    std::int64_t cut = 0;
+    std::int64_t cut = 0;     // entries removed by a scheduled cut, or where the target was enforced
 
     std::int64_t removed() const { return fallen + cut; }
   };
@@ -104,10 +106,11 @@ class RankAdaptation {
   void check_target() const;
   void begin_late(std::int64_t step, Event& event);
   double weight_of_loss() const;  // w1 of kernels/step_scalars.h
+  bool by_cuts() const;           // the way of the late stage
   bool cut_due(std::int64_t step) const;
-  SizeTarget allowed(std::int64_t step) const;
+  double allowed(std::int64_t step) const;  // size, in the unit of size_target().size
   std::int64_t remove_fallen(const Kept& kept);
-  std::int64_t cut_to_size(const SizeTarget& size);
+  std::int64_t cut(double allowed);
   void meet_target(bool enforced, Event& event);
   void set_threshold();
 

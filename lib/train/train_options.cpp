@@ -315,22 +315,23 @@ std::vector<Option> rank_options() {
   const char* g = "Rank adaptation";
   return {
       row(g, "adapt-ranks", OptionType::flag, "true",
-          "remove entries of rank diagonals at or below --tau; with a target, also remove entries by a schedule until "
-          "it is reached"),
+          "remove entries of rank diagonals at or below --tau; with a target, also those that the late stage cuts"),
       number(g, "tau", "0.01", 0, none, "entries of a rank diagonal at or below this are removed"),
       number(g, "gamma", "0.01", 0, none, "early stage: weight of the size"),
-      number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores"),
-      number(g, "rho-loss", "0.1", 0, none, "late stage: weight of the loss in steps that reduce the size"),
-      number(g, "rho-size", "0.01", 0, none, "late stage: weight of the size in steps that reduce the loss"),
+      number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores; 0 while the late stage cuts"),
+      number(g, "rho-loss", "0.1", 0, none,
+             "late stage by the objective: weight of the loss in steps that reduce the size"),
+      number(g, "rho-size", "0.01", 0, none,
+             "late stage by the objective: weight of the size in steps that reduce the loss"),
       number(g, "loss-tolerance", "0", 0, none,
-             "late stage: share of the early stage's fall in loss that steps may give back while they reduce the size, "
-             "times the share of the size that is too much; 0: that share of the loss itself"),
+             "late stage by the objective: share of the early stage's fall in loss that steps may give back while they "
+             "reduce the size, times the share of the size that is too much; 0: that share of the loss itself"),
       choice(g, "rank-penalty", "size", {"size", "mean"},
              "quantity to penalise: the size of the layers, or the mean of the diagonals"),
       count(g, "prune-every", "100", 0, "steps between removals; 0: only when the target is reached"),
       count(g, "scheduled-cuts", "8", 0,
-            "late stage: cuts of the least important entries before the middle of the stage, where the target is "
-            "enforced; 0: until there, entries leave by falling to --tau alone"),
+            "late stage: cuts of the entries that the loss needs least, before the middle of the stage; 0: CoMERA's "
+            "objective pushes the size there, entries leave by falling to --tau, and the middle enforces the target"),
       number(g, "target-ratio", "", 1, none, "late stage: dense / compressed parameters of the whole model to reach"),
       row(g, "target-size", OptionType::size, "", "late stage: bytes of the whole weights file to reach"),
       number(g, "target-fraction", "", 0, 1, "late stage: share of the tensorised size after the early stage to reach"),

@@ -75,10 +75,11 @@ Case objective(const std::string& name, const Chains& chains, const RankState& s
   return c;
 }
 
-Case weigh(const std::vector<std::int64_t>& counts, double loss_weight) {
-  Case c("weigh " + std::to_string(counts.size()) + " tensors by " + std::to_string(loss_weight));
+Case weigh(const std::vector<std::int64_t>& counts, double loss_weight, double weight_norm = 1) {
+  Case c("weigh " + std::to_string(counts.size()) + " tensors by " + std::to_string(loss_weight) + " and " +
+         std::to_string(weight_norm));
   RankState state;
-  state.loss_weight = loss_weight;
+  state.loss_weight = loss_weight, state.weight_norm = weight_norm;
   c.bytes("state", state);
   for (std::size_t i = 0; i < counts.size(); ++i)
     c.data(name_of_bond("g", i, 0), 1, counts[i]).data(name_of_bond("v", i, 0), 1, counts[i]);
@@ -122,6 +123,8 @@ static std::vector<Case> rank_objective_cases() {
     for (double threshold : {0.01, 0.1}) add_states(cases, penalty, threshold);
   cases.push_back(weigh({1}, 1));
   cases.push_back(weigh({37, 1000, 5, 20000}, 0.1));
+  cases.push_back(weigh({37, 1000}, 1, 0));
+  cases.push_back(weigh({37, 1000}, 2, 0.25));
   return cases;
 }
 

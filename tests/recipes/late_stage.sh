@@ -5,8 +5,8 @@
 . "$tests/recipes/shared/product.sh"
 
 made_nouns
-check_recipe late_stage '^== accuracy on dev after 8 steps' '^\| objective alone \| [0-9.]* % \|$' '^\| cuts alone \|' \
-  '^\| both \(default\) \|' '^\| one cut in the last step \|' '^\| small rank from the start \| [0-9.]* % \|$' \
+check_recipe late_stage '^== accuracy on dev after 8 steps' '^\| scheduled cuts \(default\) \| [0-9.]* % \|$' \
+  "^\\| CoMERA's objective \\|" '^\| one cut in the last step \|' '^\| small rank from the start \| [0-9.]* % \|$' \
   '^\| one cut in the last step \| 0, [1-9]'
 run env COMERA="$COMERA" WAYS=none "$tests/../recipes/late_stage.sh" --smoke "$work/none"
 expect_exit 2

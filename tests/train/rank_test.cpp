@@ -197,6 +197,7 @@ TEST_CASE("the late stage reaches its target within 2 % and stops pruning there"
   CHECK(ratio == Approx(3).epsilon(0.02));
   CHECK(size_at_end == static_cast<double>(engine.model().parameters().count()));
   CHECK(engine.state().rank.size_weight == 0);
+  CHECK(engine.state().rank.weight_norm == 1);
   const data::Batch dev = toy::batch(100000, 64);
   CHECK(engine.evaluate(dev).correct > 56);
 }
@@ -267,6 +268,10 @@ TEST_CASE(
     fallen += before.fallen + after.fallen, cut += before.cut + after.cut;
   }
   CHECK(ranks.progress().reached);
+  CHECK_FALSE(ranks.pushing());
+  const kernels::RankState& state = engine.state().rank;  // cuts: the loss alone
+  CHECK(std::vector<double>{state.late, state.loss_weight, state.size_weight, state.weight_norm} ==
+        std::vector<double>{0, 1, 0, 0});
   CHECK(fallen == 1);
   CHECK(cut > 0);
   CHECK(ranks.progress().fallen == fallen);

@@ -310,19 +310,27 @@ TEST_CASE("a run killed at any write, fsync or rename resumes to the same bytes"
   }
 }
 
-TEST_CASE("the late stage of a run ends on its target") {
+TEST_CASE("the late stage of a run ends on its target, by cuts and by the objective") {
   TestFolder folder;
   Job job;
   job.options.steps = 60;
   job.options.ranks.target = train::TargetKind::ratio;
   job.options.ranks.target_value = 1.6;
-  job.run(folder / "run");
-  const std::string metrics = read_file(folder / "run/metrics.jsonl");
-  CHECK(metrics.find("late stage begins") != std::string::npos);
-  // The objective met the target, and each removal and each step of the late stage tells what it did.
-  CHECK(metrics.find("\"target reached") != std::string::npos);
-  for (const char* key : {"\"surrogate\"", "\"size\"", "\"pushes\"", "\"removal\""})
-    CHECK(metrics.find(key) != std::string::npos);
+  const auto metrics_with = [&](std::int64_t cuts) {
+    job.options.ranks.scheduled_cuts = cuts;
+    const std::string run = folder / std::to_string(cuts).c_str();
+    job.run(run);
+    return read_file(run + "/metrics.jsonl");
+  };
+  // Each removal and each step of the late stage tells what it did.
+  const std::string cuts = metrics_with(8), objective = metrics_with(0);
+  for (const std::string& metrics : {cuts, objective})
+    for (const char* key : {"late stage begins", "\"surrogate\"", "\"size\"", "\"pushes\"", "\"removal\""})
+      CHECK(metrics.find(key) != std::string::npos);
+  CHECK(cuts.find("\"target enforced") != std::string::npos);
+  CHECK(cuts.find("\"pushes\":\"loss\"") != std::string::npos);
+  CHECK(cuts.find("\"pushes\":\"size\"") == std::string::npos);
+  CHECK(objective.find("\"target reached") != std::string::npos);
 }
 
 TEST_CASE("a loss that is not finite ends the run with the last good checkpoint's name") {
