@@ -116,6 +116,17 @@ TEST_CASE("given options stay, and every choice learns the same batch") {
     CHECK(choice.batch * choice.accumulate == 12);
 }
 
+TEST_CASE("a task with negatives in the batch keeps its batch, in --fit and in the advice without memory") {
+  const OptionValues values = parse({"--task", "pairs", "--batch", "4", "--accumulate", "2"});
+  for (const FreeOptions free : {FreeOptions::open, FreeOptions::all})
+    for (const MemoryChoice& choice : memory_choices(values, free, {}))
+      CHECK((choice.batch == 4 && choice.accumulate == 2));
+  const auto plan = [](const OptionValues&) { return train::PlannedStep{.bytes = 1000, .memory = {}}; };
+  CHECK_THROWS_WITH(train::fit(values, 10, {}, plan),
+                    Catch::Contains("--batch stays as it is, because the other pairs of a micro-batch"));
+  CHECK(train::next_cheaper(values, 100, 0, plan).find("learns from fewer") != std::string::npos);
+}
+
 TEST_CASE("the option --form auto tries the dense form first, then ranks by halves") {
   const std::vector<MemoryChoice> choices =
       memory_choices(parse({"--form", "auto", "--batch", "1"}), FreeOptions::open, {16, 12});

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lib/train/updates/choice.h"
+#include "lib/train/train_options.h"
 
 namespace comera::train {
 namespace {
@@ -35,10 +35,11 @@ constexpr Means order[] = {{.activations = "keep", .optimizer = "adamw", .splits
 
 constexpr std::int64_t least_rank = 4;
 
-// Sizes of micro-batches that make up `whole`, largest first.
-std::vector<std::int64_t> divisors(std::int64_t whole) {
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t size = whole; size > 0; --size)
+// Micro-batches of no more than --batch that learn the same as `batch` times `accumulate`, largest first.
+std::vector<std::int64_t> micro_batches(const OptionValues& values, bool keeps) {
+  const std::int64_t now = values.integer("batch"), whole = now * values.integer("accumulate");
+  std::vector<std::int64_t> sizes{now};
+  for (std::int64_t size = now - 1; size > 0 && !keeps; --size)
     if (whole % size == 0) sizes.push_back(size);
   return sizes;
 }
@@ -76,18 +77,20 @@ std::string optimizer_of(const OptionValues& values) { return words_of(values, "
 
 }  // namespace
 
+bool keeps_batch(const OptionValues& values) { return task_of(values) == data::Task::pairs; }
+
 std::vector<MemoryChoice> memory_choices(const OptionValues& values, FreeOptions free, const RankCeiling& ceiling) {
   const auto fixed = [&](const char* name) { return free == FreeOptions::open && values.given(name); };
   const std::int64_t now = values.integer("batch"), whole = now * values.integer("accumulate");
-  const std::vector<std::int64_t> sizes = divisors(whole);
+  const bool whole_steps = fixed("optimizer") && rule_at_once(parse_methods(values.list("optimizer"))) != nullptr;
+  const std::vector<std::int64_t> sizes = micro_batches(values, whole_steps || keeps_batch(values));
   std::vector<MemoryChoice> choices;
-  const bool whole_steps = rule_at_once(parse_methods(values.list("optimizer"))) != nullptr;
   for (MemoryChoice choice : forms(values, ceiling))
     for (const Means& means : order) {
       choice.activations = fixed("activations") ? activations_of(values) : means.activations;
       choice.optimizer = fixed("optimizer") ? optimizer_of(values) : optimizer_in(values, choice, means);
       for (const std::int64_t size : sizes) {
-        if (size > now || (size < now && (!means.splits || (fixed("optimizer") && whole_steps)))) continue;
+        if (size < now && !means.splits) continue;
         choice.batch = size, choice.accumulate = whole / size;
         add_new(choices, choice);
       }

@@ -29,8 +29,11 @@ struct RankCeiling {
   std::int64_t rank = 0, embedding_rank = 0;
 };
 
+// The micro-batch of --batch is part of what is learned: a pair has the other pairs of its micro-batch as negatives.
+bool keeps_batch(const OptionValues& values);
+
 // Options that are free. open: those that the call does not give; all: also the given ones. The product of --batch and
-// --accumulate is always kept.
+// --accumulate is always kept, and both with keeps_batch().
 enum class FreeOptions : std::uint8_t { open, all };
 
 // All choices, best first. Exact means come first: all values kept, cheap ones computed again, smaller micro-batches.

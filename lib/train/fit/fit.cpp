@@ -21,6 +21,10 @@ PlannedStep plan_choice(const OptionValues& values, const MemoryChoice& choice, 
 
 bool fits(const PlannedChoice& row, std::size_t limit) { return row.step.refused.empty() && row.step.bytes < limit; }
 
+constexpr const char* smaller_batch_of_pairs =
+    "; --batch stays as it is, because the other pairs of a micro-batch are a pair's negatives: a smaller one learns from "
+    "fewer";
+
 // "weights 2.5 MiB, saved 208 MiB; the largest part is layer.y (124 MiB)"
 std::string parts_of(const engine::MemoryTable& memory) {
   using plan::Category;
@@ -40,10 +44,11 @@ std::string parts_of(const engine::MemoryTable& memory) {
     return a.step.refused.empty() != b.step.refused.empty() ? a.step.refused.empty() : a.step.bytes < b.step.bytes;
   });
   const bool may_be_smaller = values.table().find("form") && values.text("form") != "auto";
-  fail_input("[{}] --fit {}: at least {} are needed, by {} ({}); use --fit {} or more, a smaller model or --seq{}",
+  fail_input("[{}] --fit {}: at least {} are needed, by {} ({}); use --fit {} or more, a smaller model or --seq{}{}",
              values.table().verb(), format_bytes(limit), format_bytes(least->step.bytes),
              difference(least->choice, MemoryChoice{.batch = 0, .accumulate = 0}), parts_of(least->step.memory),
-             fmt::format("{}MiB", (least->step.bytes >> 20) + 1), may_be_smaller ? ", or --form auto" : "");
+             fmt::format("{}MiB", (least->step.bytes >> 20) + 1), may_be_smaller ? ", or --form auto" : "",
+             keeps_batch(values) ? smaller_batch_of_pairs : "");
 }
 
 }  // namespace
@@ -75,7 +80,9 @@ std::string next_cheaper(const OptionValues& values, std::size_t bytes, std::siz
       return fmt::format("{} needs {} by plan; --fit SIZE chooses by itself", difference(choice, now),
                          format_bytes(step.bytes));
   }
-  return "no --activations, --optimizer or --batch needs little enough; use a smaller model or --seq";
+  return fmt::format("no --activations{} needs little enough; use a smaller model or --seq{}",
+                     keeps_batch(values) ? " or --optimizer" : ", --optimizer or --batch",
+                     keeps_batch(values) ? smaller_batch_of_pairs : "");
 }
 
 }  // namespace comera::train
