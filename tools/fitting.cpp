@@ -8,6 +8,7 @@
 #include "lib/core/terminal/log.h"
 #include "lib/data/collate.h"
 #include "lib/data/corpus.h"
+#include "lib/train/refactor.h"
 #include "models/model_options.h"
 #include "tools/step_times.h"
 #include "tools/teaching.h"
@@ -60,6 +61,9 @@ StepEngine plan_step(const OptionValues& values, RunSetup& setup) {
   StepEngine planned;
   planned.engine = std::make_unique<engine::Engine>(machine, factory, options.training_engine());
   engine::Engine& engine = *planned.engine;
+  // What the trainer refuses too: ranks without a tensor train, a target that cannot be reached.
+  const train::RankAdaptation possible(engine, options.ranks, options.optimizer.penalty);
+  if (options.optimizer.refactor_every > 0) train::require_refactorable(engine.model());
   data::Batch batch =
       engine.model().planning_batch(options.batch, data::round_up_length(options.length), options.mask_probability);
   const bool dev = !values.list("dev").empty();

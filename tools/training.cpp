@@ -180,8 +180,6 @@ void add_run_options(OptionTable& table) {
 int plan_run(const OptionValues& values, RunSetup& setup) {
   const train::TrainOptions& options = setup.options;
   StepEngine planned = plan_step(values, setup);
-  // Refuses a target that cannot be reached.
-  const train::RankAdaptation possible(*planned.engine, options.ranks, options.optimizer.penalty);
   const report::RunPlan plan{report::report_of(planned.engine->model(), values.text("model")), planned.step.memory,
                              options.batch * options.accumulate * options.length};
   std::optional<report::Explanation> explanation;

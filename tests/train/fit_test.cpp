@@ -138,6 +138,20 @@ TEST_CASE("the option --form auto tries the dense form first, then ranks by halv
   CHECK(forms == std::vector<std::string>{"dense 0 0", "tt 16 12", "tt 8 6", "tt 4 3"});
 }
 
+TEST_CASE("a form that the options refuse is not possible, and the next form is tried") {
+  const OptionValues values = parse({"--form", "auto", "--batch", "2", "--optimizer", "muon"});
+  const auto plan = [](const OptionValues& of) {
+    if (of.text("form") == "dense") fail_input("[train] --optimizer muon: no linear weight in TT form");
+    return train::PlannedStep{.bytes = static_cast<std::size_t>(of.integer("rank")), .memory = {}};
+  };
+  const train::Fit fit = train::fit(values, 10, {16, 16}, plan);
+  CHECK(fit.rows[fit.chosen].choice.form == "tt");
+  CHECK(fit.rows[fit.chosen].choice.rank == 8);
+  CHECK(fit.rows[0].step.refused == "[train] --optimizer muon: no linear weight in TT form");
+  CHECK(fit.rows[1].choice.form == "tt");  // one row tells why
+  CHECK_THROWS_WITH(train::fit(parse({"--form", "dense"}), 10, {}, plan), Catch::Contains("--optimizer muon"));
+}
+
 TEST_CASE("a choice is the values of ordinary options") {
   OptionValues values = parse({"--form", "auto", "--batch", "8"});
   train::apply({"tt", 8, 6, "block,int8", "adamw8bit", 2, 4}, values);

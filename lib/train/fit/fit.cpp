@@ -8,13 +8,12 @@
 namespace comera::train {
 namespace {
 
-PlannedStep plan_choice(const OptionValues& values, const MemoryChoice& choice, const PlanStep& plan, bool first) {
+PlannedStep plan_choice(const OptionValues& values, const MemoryChoice& choice, const PlanStep& plan) {
   OptionValues chosen = values;
   apply(choice, chosen);
   try {
     return plan(chosen);
   } catch (const InputError& error) {
-    if (first) throw;
     return {.memory = {}, .refused = error.what()};
   }
 }
@@ -56,7 +55,15 @@ std::string parts_of(const engine::MemoryTable& memory) {
 std::vector<PlannedChoice> plan_choices(const OptionValues& values, const std::vector<MemoryChoice>& choices,
                                         const PlanStep& plan) {
   std::vector<PlannedChoice> rows;
-  for (const MemoryChoice& choice : choices) rows.push_back({choice, plan_choice(values, choice, plan, rows.empty())});
+  bool possible = false, any = false;
+  for (const MemoryChoice& choice : choices) {
+    const bool other_form = rows.empty() || !choice.same_form(rows.back().choice);
+    if (!other_form && !possible) continue;
+    rows.push_back({choice, plan_choice(values, choice, plan)});
+    if (other_form) possible = rows.back().step.refused.empty();
+    any = any || possible;
+  }
+  if (!any) fail_input("{}", rows.front().step.refused);
   return rows;
 }
 
@@ -75,7 +82,7 @@ std::string next_cheaper(const OptionValues& values, std::size_t bytes, std::siz
   if (const auto here = std::find(choices.begin(), choices.end(), now); here != choices.end())
     choices.erase(choices.begin(), here + 1);
   for (const MemoryChoice& choice : choices) {
-    const PlannedStep step = plan_choice(values, choice, plan, false);
+    const PlannedStep step = plan_choice(values, choice, plan);
     if (step.refused.empty() && step.bytes < bytes && (free == 0 || step.bytes <= free))
       return fmt::format("{} needs {} by plan; --fit SIZE chooses by itself", difference(choice, now),
                          format_bytes(step.bytes));

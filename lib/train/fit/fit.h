@@ -27,11 +27,12 @@ struct PlannedChoice {
 
 struct Fit {
   std::size_t limit = 0;
-  std::vector<PlannedChoice> rows;  // in the order of memory_choices()
+  std::vector<PlannedChoice> rows;  // in the order of memory_choices(), see plan_choices()
   std::size_t chosen = 0;           // index of the row
 };
 
-// Plans every choice. Choices that make no run have `refused`; if the first is one, its InputError is thrown.
+// Plans every choice. Choices that make no run have `refused`. A form whose first choice makes none is not possible, and
+// only that choice is in the rows. If no form is possible, the InputError of the first is thrown.
 std::vector<PlannedChoice> plan_choices(const OptionValues& values, const std::vector<MemoryChoice>& choices,
                                         const PlanStep& plan);
 

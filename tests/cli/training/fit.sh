@@ -73,6 +73,24 @@ expect_refused "\[pretrain\] --fit .* at least .* are needed, by --activations b
 run "$COMERA" pretrain "${small[@]}" --form auto --batch 8 --dry-run --fit $((least / 2)) --json
 expect_exit 0
 expect_json "d['fit']['choices'][d['fit']['chosen']]['form'] == 'tt' and d['memory']['peak'] < $least / 2"
+# A form that the options refuse is not possible.
+for option in '--optimizer muon' '--target-fraction .5' '--rank-floor 2' '--weight-norm-decay 1' '--refactor-every 2 --no-adapt-ranks'; do
+  # shellcheck disable=SC2086
+  run "$COMERA" pretrain "${small[@]}" --form auto --batch 1 --dry-run --fit 1TiB $option --json
+  expect_exit 0
+  expect_json "d['fit']['choices'][d['fit']['chosen']]['form'] == 'tt'"
+done
+run "$COMERA" pretrain "${small[@]}" --form auto --dry-run --fit 1TiB --hidden 63
+expect_refused 'hidden_size 63 is not a multiple'
+# A pair's negatives are the other pairs of its micro-batch.
+pairs=(--model encoder-small --task pairs --rank 8 --layers 2 --hidden 64 --heads 4 --intermediate 128 --positions 64 --seq 64 --batch 8)
+run "$COMERA" pretrain "${pairs[@]}" --dry-run --fit 1TiB --json
+expect_exit 0
+expect_json "all(row['batch'] == 8 and row['accumulate'] == 1 for row in d['fit']['choices'])"
+run "$COMERA" pretrain "${pairs[@]}" --dry-run --fit 1MiB
+expect_refused '--batch stays as it is, because the other pairs of a micro-batch'
+run "$COMERA" pretrain "${pairs[@]}" --dry-run --batch 1
+expect_refused '--task pairs --batch 1: a text learns from the other pairs'
 run "$COMERA" pretrain --model llama-6m --form auto --dry-run
 expect_refused '--form auto is chosen by --fit SIZE'
 run "$COMERA" pretrain "${small[@]}" --form dense --batch 8 --activations int8 --dry-run --fit 1TiB --json
