@@ -76,6 +76,10 @@ OptimizerOptions optimizer_options(const OptionValues& values) {
   options.adamw.beta1 = values.real("beta1");
   options.adamw.beta2 = values.real("beta2");
   options.adamw.epsilon = values.real("epsilon");
+  for (const char* name : {"beta1", "beta2"})
+    if (values.real(name) == 1)
+      fail_input("[{}] --{} 1: the moment would never change and be divided by zero; use a value below 1, such as {}",
+                 values.table().verb(), name, values.table().find(name)->default_text);
   for (const char* name : {"beta1", "beta2", "epsilon"})
     if (values.source(name) == OptionSource::flag) options.adamw_settings.emplace_back(name);
   options.structured_rates = values.has("core-rates") && values.text("core-rates") == "structured";

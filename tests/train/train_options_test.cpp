@@ -50,6 +50,14 @@ TEST_CASE("options that contradict each other are refused") {
   CHECK_THROWS_AS(parse({"--target-fraction", "1.5"}), InputError);
 }
 
+TEST_CASE("decays of moments lie below 1") {
+  for (const char* name : {"--beta1", "--beta2"}) {
+    CHECK_THROWS_WITH(parse({name, "1"}), Catch::Contains("use a value below 1"));
+    CHECK_NOTHROW(parse({name, "0.9999"}));
+    CHECK_NOTHROW(parse({name, "0"}));
+  }
+}
+
 TEST_CASE("a run of unknown length is refused, except with a constant schedule") {
   CHECK(train::total_steps(parse({"--steps", "70"}), 10) == 70);
   CHECK(train::total_steps(parse({"--epochs", "2.5"}), 10) == 25);
