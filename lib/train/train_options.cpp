@@ -68,6 +68,14 @@ std::optional<Period> period_of(const OptionValues& values, const char* name) {
   return values.period(name);
 }
 
+std::optional<Period> interval_of(const OptionValues& values, const char* name) {
+  const std::optional<Period> interval = period_of(values, name);
+  if (interval && interval->value == 0)
+    fail_input("[{}] --{} {}: an interval is longer than nothing; leave it out to have only the end, or use --{} 1",
+               values.table().verb(), name, values.canonical(name), name);
+  return interval;
+}
+
 OptimizerOptions optimizer_options(const OptionValues& values) {
   OptimizerOptions options;
   options.beta = values.real("beta");
@@ -447,8 +455,8 @@ TrainOptions train_options(const OptionValues& values) {
   read_clip(values, options);
   read_refactoring(values, options);
   options.late_after = period_of(values, "late-after");
-  options.eval_every = period_of(values, "eval-every");
-  options.save_every = period_of(values, "save-every");
+  options.eval_every = interval_of(values, "eval-every");
+  options.save_every = interval_of(values, "save-every");
   options.log_every = values.integer("log-every");
   options.keep = values.integer("keep");
   options.patience = values.integer("patience");

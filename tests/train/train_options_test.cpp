@@ -50,6 +50,14 @@ TEST_CASE("options that contradict each other are refused") {
   CHECK_THROWS_AS(parse({"--target-fraction", "1.5"}), InputError);
 }
 
+TEST_CASE("intervals of zero are refused") {
+  for (const char* name : {"--eval-every", "--save-every"}) {
+    for (const char* zero : {"0", "0e", "0s"})
+      CHECK_THROWS_WITH(parse({name, zero}), Catch::Contains("leave it out to have only the end"));
+    CHECK_NOTHROW(parse({name, "0.01e"}));
+  }
+}
+
 TEST_CASE("decays of moments lie below 1") {
   for (const char* name : {"--beta1", "--beta2"}) {
     CHECK_THROWS_WITH(parse({name, "1"}), Catch::Contains("use a value below 1"));
