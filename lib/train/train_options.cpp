@@ -298,7 +298,7 @@ std::vector<Option> training_options() {
                   "shape of the learning rate after the warm-up"),
            {"lr-scheduler-type", "scheduler"}),
       also(count(g, "warmup", "0", 0, "steps over which the learning rate rises"), {"warmup-steps"}),
-      number(g, "lr-final", "0", 0, 1, "learning rate of the last step as a share of the full rate (linear, cosine)"),
+      number(g, "lr-final", "0", 0, 1, "share of the full rate that the rate falls towards: the step after the last would have it (linear, cosine)"),
       number(g, "weight-decay", "0.01", 0, none,
              "decay of matrices, apart from the gradient; biases, norms and diagonals have none"),
       number(g, "beta1", format_real(adamw.beta1).c_str(), 0, 1, "AdamW's decay of the first moment"),
