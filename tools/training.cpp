@@ -49,7 +49,7 @@ std::string evaluation_line(data::Task task, std::int64_t step, const engine::Ev
   const std::string perplexity =
       predicts_words(task) ? fmt::format("  dev perplexity {:.4g}", std::exp(evaluation.loss)) : "";
   const std::string accuracy =
-      engine::has_accuracy(task) ? fmt::format("  dev accuracy {:.2f} %", 100 * evaluation.accuracy) : "";
+      engine::has_accuracy(evaluation) ? fmt::format("  dev accuracy {:.2f} %", 100 * evaluation.accuracy) : "";
   const std::string clicks = evaluation.clicks.count > 0 ? fmt::format("  dev AUC {:.4f}  NCE {:.4f}",
                                                                        evaluation.clicks.auc, evaluation.clicks.nce)
                                                          : "";

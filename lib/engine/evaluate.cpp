@@ -144,6 +144,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   // Without labels only the teacher's loss is measured. It is a loss per sequence. Pairs need no labels.
   const bool unlabelled = options.teach && !predicts_words(result.task) && result.task != data::Task::pairs &&
                           dataset->spec().label.empty();
+  result.labelled = !unlabelled;
   Numbers numbers;
   ClickScores clicks;
   SetScores sets;

@@ -14,11 +14,14 @@
 
 namespace comera::engine {
 
-// Embeddings and regression outputs have no right or wrong answer.
-constexpr bool has_accuracy(data::Task task) { return task != data::Task::embed && task != data::Task::regression; }
+// Embeddings and regression outputs have no right or wrong answer, and no answer is known where labels are not read.
+constexpr bool has_accuracy(data::Task task, bool labelled) {
+  return task != data::Task::embed && task != data::Task::regression && (labelled || !data::learns_labels(task));
+}
 
 struct Evaluation {
   data::Task task = data::Task::classify;
+  bool labelled = true;  // false: no labels were read, and the loss is the teacher's alone
   double loss = 0;  // mean over `counted`
   // Share of examples (classify), of decisions (multilabel), of words (tag), of first texts whose own second text is
   // the nearest of their batch (pairs), or of predicted tokens (mlm, clm); see has_accuracy().
@@ -35,6 +38,7 @@ struct Evaluation {
   std::int64_t candidates = 0, fewest_candidates = 0;
   double seconds = 0;
 };
+constexpr bool has_accuracy(const Evaluation& one) { return has_accuracy(one.task, one.labelled); }
 
 // The result for one example: a class or a number. For language models: the likelihood of one micro-batch.
 struct Prediction {

@@ -106,7 +106,7 @@ void Metrics::evaluation(std::int64_t step, double seconds, const Evaluation& ev
   line["time"] = seconds;
   line["split"] = "dev";
   io::Json& dev = line["dev"] = {{"loss", evaluation.loss}};
-  if (engine::has_accuracy(evaluation.task)) dev["accuracy"] = evaluation.accuracy;
+  if (engine::has_accuracy(evaluation)) dev["accuracy"] = evaluation.accuracy;
   if (evaluation.scores.count > 0)
     dev["rmse"] = evaluation.scores.rmse(), dev["pearson"] = evaluation.scores.pearson,
     dev["spearman"] = evaluation.scores.spearman;

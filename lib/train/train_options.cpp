@@ -197,18 +197,20 @@ void read_refactoring(const OptionValues& values, TrainOptions& options) {
         values.table().verb());
 }
 
-// Refuses a measure that the task does not have.
-Metric best_by(const OptionValues& values, data::Task task) {
+// Refuses a measure that the task or data without labels does not have.
+Metric best_by(const OptionValues& values, const TrainOptions& options) {
   const std::string& word = values.text("best-by");
-  if (word == "automatic") return data::has_one_class(task) ? Metric::accuracy : Metric::loss;
+  const bool accuracy = engine::has_accuracy(options.task, options.labelled);
+  const bool correlation = options.task == data::Task::regression && options.labelled;
+  if (word == "automatic") return accuracy && data::has_one_class(options.task) ? Metric::accuracy : Metric::loss;
   if (word == "loss") return Metric::loss;
   const bool spearman = word == "spearman";
-  if (spearman ? task != data::Task::regression : !engine::has_accuracy(task))
-    fail_input("[{}] --best-by {}: the task {} has no such measure; use --best-by {}", values.table().verb(), word,
-               data::name_of(task),
-               task == data::Task::regression ? "loss or spearman"
-               : engine::has_accuracy(task)   ? "accuracy or loss"
-                                              : "loss");
+  if (spearman ? !correlation : !accuracy)
+    fail_input("[{}] --best-by {}: the task {}{} has no such measure; use --best-by {}", values.table().verb(), word,
+               data::name_of(options.task), options.labelled ? "" : " without labels",
+               correlation ? "loss or spearman"
+               : accuracy  ? "accuracy or loss"
+                           : "loss");
   return spearman ? Metric::spearman : Metric::accuracy;
 }
 
@@ -395,6 +397,10 @@ data::Task task_of(const OptionValues& values) {
   return data::Task::classify;
 }
 
+bool reads_labels(const OptionValues& values) {
+  return !values.table().find("unlabelled") || !values.flag("unlabelled") || !data::learns_labels(task_of(values));
+}
+
 Option chat_option(const char* group) {
   return {.name = "chat",
           .type = OptionType::flag,
@@ -411,8 +417,7 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
   spec.task = task_of(values);
   spec.format = data::format_named(values.text("data-format"));
   spec.text = values.list("text");
-  const bool unlabelled = values.table().find("unlabelled") && values.flag("unlabelled");
-  if (data::learns_labels(spec.task) && !unlabelled) spec.label = values.text("label");
+  if (data::learns_labels(spec.task) && reads_labels(values)) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
   spec.first_length = values.has("first-length") ? values.integer("first-length") : 0;
   spec.ends = values.flag("document-end");
@@ -427,7 +432,7 @@ TrainOptions train_options(const OptionValues& values) {
   if (values.flag("explain") && !values.flag("dry-run"))
     fail_input("[{}] --explain is for plans; add --dry-run", values.table().verb());
   TrainOptions options;
-  options.task = task_of(values);
+  options.task = task_of(values), options.labelled = reads_labels(values);
   options.batch = values.integer("batch");
   if (options.task == data::Task::pairs && options.batch < 2)
     fail_input(
@@ -460,7 +465,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.log_every = values.integer("log-every");
   options.keep = values.integer("keep");
   options.patience = values.integer("patience");
-  options.best_by = best_by(values, options.task);
+  options.best_by = best_by(values, options);
   return options;
 }
 

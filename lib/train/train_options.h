@@ -22,6 +22,7 @@ enum class Metric : std::uint8_t { accuracy, loss, spearman };
 
 struct TrainOptions {
   data::Task task = data::Task::classify;
+  bool labelled = true;  // false: a teacher's answers are learned alone
   std::int64_t batch = 32, accumulate = 1, length = 128;
   double mask_probability = 0.15;
   bool whole_words = false;
@@ -56,6 +57,8 @@ TrainOptions train_options(const OptionValues& values);
 
 // The task of --task.
 data::Task task_of(const OptionValues& values);
+// False with --unlabelled for a task whose labels are read.
+bool reads_labels(const OptionValues& values);
 Option data_format_option(const char* group);  // --data-format, a row of data_options()
 Option chat_option(const char* group);         // --chat
 data::DataSpec data_spec(const OptionValues& values, const std::vector<std::string>& files);

@@ -184,7 +184,7 @@ void Trainer::take_up() {
   last_report_.accuracy = means.accuracy;
   last_report_.step_ms = means.step_ms;
   last_report_.tokens_per_second = means.tokens_per_second;
-  last_.task = options_.task;
+  last_.task = options_.task, last_.labelled = options_.labelled;
   if (state_.evaluation.step != state_.step) return;
   last_.scores = state_.evaluation.scores;
   last_.clicks = state_.evaluation.clicks;
@@ -321,7 +321,7 @@ StepReport Trainer::report_of() const {
   report.step = state_.step;
   report.steps = steps_;
   report.seconds = seconds();
-  report.has_accuracy = engine::has_accuracy(options_.task);
+  report.has_accuracy = engine::has_accuracy(options_.task, options_.labelled);
   report.learning_rate = learning_rate_;
   report.gradient_norm = std::sqrt(state.square_sum + state.applied_square_sum);
   std::int64_t stored = 0;
@@ -349,8 +349,8 @@ void Trainer::report() {
   state_.stretch = {};
 }
 
-// True if the last evaluation is better than the best model so far; of equal ones, that with the smaller loss. A
-// regression with a teacher and without labels has no correlation.
+// True if the last evaluation is better than the best model so far; of equal ones, that with the smaller loss. Runs of
+// earlier versions without labels may ask for a correlation, which they do not have.
 bool Trainer::gains() const {
   const bool has_less_loss = last_.loss < state_.best_loss;
   const auto is_better = [&](double now, double best) { return now > best || (now == best && has_less_loss); };

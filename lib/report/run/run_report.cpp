@@ -36,7 +36,7 @@ struct Stored {
 };
 Stored stored_of(const RunReport& report) {
   const train::RunResult& result = report.result;
-  const bool has_accuracy = engine::has_accuracy(report.task);
+  const bool has_accuracy = engine::has_accuracy(report.task, result.last.labelled);
   if (result.best_step >= 0)
     return {true, has_accuracy, result.best_accuracy, result.best_loss, result.best_scores, result.best_clicks};
   const engine::Evaluation& last = result.last;
@@ -57,16 +57,16 @@ void add_clicks(Json& json, const engine::ClickMetrics& clicks) {
   json["calibration"] = to_json(Cell(clicks.calibration));
 }
 
-Json measures_json(data::Task task, double loss, double accuracy, const engine::ScoreMetrics& scores) {
+Json measures_json(bool has_accuracy, double loss, double accuracy, const engine::ScoreMetrics& scores) {
   Json json{{"loss", to_json(Cell(loss))}};
-  if (engine::has_accuracy(task)) json["accuracy"] = accuracy;
+  if (has_accuracy) json["accuracy"] = accuracy;
   add_scores(json, scores);
   return json;
 }
 
-Json evaluation_json(data::Task task, const engine::Evaluation& evaluation) {
+Json evaluation_json(bool has_accuracy, const engine::Evaluation& evaluation) {
   if (evaluation.counted == 0) return nullptr;
-  Json json = measures_json(task, evaluation.loss, evaluation.accuracy, evaluation.scores);
+  Json json = measures_json(has_accuracy, evaluation.loss, evaluation.accuracy, evaluation.scores);
   add_clicks(json, evaluation.clicks);
   json["counted"] = evaluation.counted;
   return json;
@@ -84,10 +84,10 @@ Json result_json(const RunReport& report) {
   const Stored stored = stored_of(report);
   json["accuracy"] = stored.known && stored.has_accuracy ? Json(stored.accuracy) : Json(nullptr);
   if (stored.known) add_scores(json, stored.scores), add_clicks(json, stored.clicks);
-  json["dev"]["last"] = evaluation_json(report.task, result.last);
+  json["dev"]["last"] = evaluation_json(stored.has_accuracy, result.last);
   if (result.best_step >= 0) {
     json["dev"]["best"] = {{"step", result.best_step}};
-    json["dev"]["best"].update(measures_json(report.task, result.best_loss, result.best_accuracy, result.best_scores));
+    json["dev"]["best"].update(measures_json(stored.has_accuracy, result.best_loss, result.best_accuracy, result.best_scores));
     add_clicks(json["dev"]["best"], result.best_clicks);
   }
   json["step_ms"] = to_json(Cell(closing(report.model, "step_ms")));

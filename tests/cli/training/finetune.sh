@@ -44,6 +44,17 @@ grep -q '"0": "cold"' two/config.json || fail "the new labels are in config.json
 run "$COMERA" finetune small --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv -o taught --json
 expect_exit 0
 grep -q '<td[^>]*>teacher</td>' taught/report.html || fail "the teacher is a row of the memory table"
+# Without labels there is no accuracy.
+run "$COMERA" finetune small --teacher dense --unlabelled "${go[@]}" --data train.tsv --text text --dev dev.tsv --verbose \
+  -o unlabelled --json
+expect_exit 0
+expect_json "d['accuracy'] is None and 'accuracy' not in d['dev']['last'] and d['dev']['last']['loss'] > 0"
+grep -q 'accuracy' unlabelled/metrics.jsonl && fail "no line of the metrics has an accuracy"
+run "$COMERA" finetune --resume unlabelled --json
+expect_exit 0
+expect_json "d['accuracy'] is None"
+run_refused 'best-by accuracy: the task classify without labels has no such measure; use --best-by loss' finetune small \
+  --teacher dense "${go[@]}" --data train.tsv --text text --dev dev.tsv --best-by accuracy
 run "$COMERA" finetune small --task embed --teacher dense --distill hidden "${go[@]}" --data corpus.txt \
   --dev corpus.txt -o body --json
 expect_exit 0
