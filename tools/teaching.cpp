@@ -165,6 +165,21 @@ std::vector<Option> teaching_options() {
   return rows;
 }
 
+void require_something_to_learn(const OptionValues& values) {
+  const data::Task task = train::task_of(values);
+  const bool taught = values.has("teacher") && values.real("distill-weight") > 0;
+  if (values.flag("unlabelled") && !values.has("teacher"))
+    fail_input("[finetune] --unlabelled learns from a teacher alone, and there is none; add --teacher, or leave it out");
+  if (values.flag("unlabelled") && values.source("label") == OptionSource::flag)
+    fail_input("[finetune] --unlabelled reads no labels, and --label names their column; leave out one of them");
+  if (values.has("teacher") && !taught && (task == data::Task::embed || !train::reads_labels(values)))
+    fail_input(
+        "[finetune] --distill-weight 0: the teacher's loss is all that {} learns, and it would count for nothing; use "
+        "a weight above 0{}",
+        task == data::Task::embed ? "the task embed" : "a run without labels",
+        task == data::Task::embed ? "" : ", or name the column of the labels with --label");
+}
+
 void add_teacher(const OptionValues& values, RunSetup& setup) {
   if (!values.has("teacher")) {
     if (setup.options.task == data::Task::embed)

@@ -34,7 +34,7 @@ std::vector<Option> start_options() {
                             .help = "use a new head, even if the model has one for this task and these labels"},
                            {.name = "unlabelled",
                             .type = OptionType::flag,
-                            .help = "learn from the teacher alone",
+                            .help = "learn from the teacher alone, and read no labels",
                             .default_words = "on with a teacher and without --label"}};
   for (Option& option : models::model_options())
     if (option.name == "dropout" || option.name == "attention-dropout") {
@@ -239,6 +239,7 @@ void open_student(const OptionValues& values, RunSetup& setup, bool fresh_head) 
 
 RunSetup set_up(OptionValues& values) {
   RunSetup setup = begin_setup(values);
+  require_something_to_learn(values);
   setup.source = values.text("model");
   const models::ModelSpec stored = models::spec_from_folder(setup.source);
   const std::vector<std::string>& known = models::common(stored).labels;
@@ -281,6 +282,7 @@ std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& se
 RunSetup set_up_dry(OptionValues& values) {
   RunSetup setup;
   refuse_idle_options(values);
+  require_something_to_learn(values);
   setup.options = train::train_options(values);
   bool fresh = false;
   setup.spec = spec_for(values, planned_labels(values, setup), fresh);

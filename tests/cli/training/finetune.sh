@@ -199,6 +199,15 @@ run_refused "a teacher must have the student's vocabulary" finetune small --teac
   --data train.tsv
 run "$COMERA" pretrain "${model[@]}" --hidden 16 --form dense --tokenizer vocab.txt --seq 8 --batch 4 --steps 1 \
   --quiet "${columns[@]}" --data train.tsv -o narrow
+# There is something to learn.
+run_refused 'unlabelled learns from a teacher alone, and there is none; add --teacher' finetune small "${go[@]}" \
+  --data train.tsv --text text --unlabelled
+run_refused 'unlabelled reads no labels, and --label names their column' finetune small --teacher dense "${go[@]}" \
+  "${columns[@]}" --data train.tsv --unlabelled
+run_refused "distill-weight 0: the teacher's loss is all that a run without labels learns" finetune small \
+  --teacher dense "${go[@]}" --text text --data train.tsv --distill-weight 0
+run_refused "distill-weight 0: the teacher's loss is all that the task embed learns" finetune small \
+  --task embed --teacher narrow "${go[@]}" --data corpus.txt --distill-weight 0
 # Options that can have no effect in their call.
 run_refused 'distill-weight has no effect without --teacher;' finetune small "${go[@]}" "${columns[@]}" \
   --data train.tsv --distill-weight 0.5
