@@ -118,7 +118,7 @@ void RunFolder::make() {
 }
 
 // The recipe always exists: a folder with any file of a run has a recipe to resume from.
-void RunFolder::create(const std::string& recipe, const std::function<void(const Folder& folder)>& others) {
+void RunFolder::create(const std::optional<std::string>& recipe, const std::function<void(const Folder& folder)>& others) {
   if (!folder_) make();
   remove_leftovers(*folder_);
   const Temporary staged(*folder_, "files", EntryKind::folder);
@@ -127,7 +127,7 @@ void RunFolder::create(const std::string& recipe, const std::function<void(const
   if (open_ == Open::replace) remove_run();
   files_ = owned_files(files);
   if (files_.empty()) files_ = files_before();
-  save_recipe(recipe);
+  if (recipe) save_recipe(*recipe);
   made_here_ = false;
   checkpoints_ = folder_->make_folder(checkpoints_name);
   remove_leftovers(*checkpoints_);

@@ -140,10 +140,12 @@ std::string Trainer::recipe() const {
   return inputs_.recipe + (inputs_.machine.paths ? recipe_text(inputs_.machine.paths->table()) : "");
 }
 
-// Also writes the files that a model folder needs beside weights and configuration.
+// Also writes the files that a model folder needs beside weights and configuration. A run that takes no further step
+// keeps the recipe of its steps.
 void Trainer::create_folder() {
   const bool fresh = state_.step == 0;
-  folder_.create(saved_recipe_ = recipe(), [&](const Folder& folder) {
+  if (fresh || !ended()) saved_recipe_ = recipe();
+  folder_.create(saved_recipe_, [&](const Folder& folder) {
     if (!fresh) return;
     inputs_.data->save(folder);
     if (inputs_.side_files) inputs_.side_files(folder);
@@ -167,11 +169,11 @@ void Trainer::begin() {
     }
   }
   set_core_rates(engine_->model(), state_.core_rates);
+  session_start_ = wall_seconds() - state_.seconds;
   create_folder();
   metrics_ =
       std::make_unique<Metrics>(folder_.folder(), whole_lines(folder_.folder(), "metrics.jsonl", state_.metrics_bytes));
   folder_.prune(options_.keep, state_);
-  session_start_ = wall_seconds() - state_.seconds;
   last_save_ = last_evaluation_ = state_.seconds;
 }
 
@@ -400,7 +402,8 @@ void Trainer::evaluate_now() {
 
 // The recipe with newly measured paths is written before the weights that were computed by them.
 void Trainer::save() {
-  if (std::string text = recipe(); text != saved_recipe_) folder_.save_recipe(saved_recipe_ = std::move(text));
+  if (std::string text = recipe(); saved_recipe_ && text != *saved_recipe_)
+    folder_.save_recipe(*(saved_recipe_ = std::move(text)));
   if (saved_step_ == state_.step) return;
   state_.seconds = seconds();
   state_.ranks = ranks_->progress();

@@ -118,7 +118,7 @@ class Trainer {
     bool made = false;
     std::exception_ptr error;
   } ahead_;  // for the next step
-  std::string saved_recipe_;
+  std::optional<std::string> saved_recipe_;  // none: the run takes no further step
   TrainState state_;
   std::int64_t steps_ = 0;  // 0: no known end
   std::optional<double> late_seconds_;

@@ -38,6 +38,19 @@ run "$COMERA" pretrain --resume once
 expect_exit 0
 same_as_whole once
 
+# A run that takes no further step keeps its recipe, whatever the call asks for.
+cp once/recipe.toml before.toml
+run "$COMERA" pretrain --resume once --override --lr 0.5
+expect_exit 0
+expect_err 'no step followed: its recipe stays, and changed options had no effect'
+expect_same_bytes before.toml once/recipe.toml
+run "$COMERA" pretrain --resume once
+expect_exit 0
+same_as_whole once
+run "$COMERA" pretrain --resume once --override --steps 41
+expect_exit 0
+grep -q '^steps = 41' once/recipe.toml || fail "the recipe has the options of the further steps"
+
 # SIGTERM and SIGINT: the run finishes the step, saves a checkpoint and ends with 128 + n.
 for signal in TERM:143 INT:130; do
   name=stopped-${signal%:*}
