@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
 
 namespace comera::train {
 namespace {
@@ -88,6 +89,29 @@ layers::RankTable ranks_of(const Model& model, const Kept& kept) {
     ++bonds;
   }
   return table;
+}
+
+bool lacks_all_ranks(Engine& engine) {
+  const Kept kept = above(read_diagonals(engine.weights()), engine.model().threshold());
+  const layers::RankTable table = ranks_of(engine.model(), kept);
+  return !table.empty() && std::all_of(table.begin(), table.end(), [](const auto& layer) {
+    return std::find(layer.second.begin(), layer.second.end(), 0) != layer.second.end();
+  });
+}
+
+void require_ranks(Engine& engine) {
+  if (engine.model().parameters().rank_entries() == 0 || !lacks_all_ranks(engine)) return;
+  fail_input(
+      "[chain] --tau {:g}: at the start of the run every layer has a bond whose diagonal entries all lie at or below it, "
+      "so every layer would lose its ranks and end as its bias; use a smaller --tau, such as 0.01, or --rank-floor",
+      engine.model().threshold());
+}
+
+void warn_without_ranks(Engine& engine) {
+  if (lacks_all_ranks(engine))
+    log_warning(
+        "every layer in tensor-train form has lost its ranks and is its bias alone; use a smaller --tau, --gamma or "
+        "--lr-ranks, or --rank-floor");
 }
 
 std::int64_t remove_all_but(Engine& engine, const Kept& kept) {

@@ -15,6 +15,13 @@ using engine::Engine;
 // loses all its ranks, and its layer becomes its bias.
 layers::RankTable ranks_of(const Model& model, const Kept& kept);
 
+// True if no layer in tensor-train form has ranks above the model's threshold. False without such layers.
+bool lacks_all_ranks(Engine& engine);
+// InputError for a threshold at which a run would begin so.
+void require_ranks(Engine& engine);
+// Warns at the end of a run that ends so.
+void warn_without_ranks(Engine& engine);
+
 // Removes everything but `kept`. Returns the number of entries removed; 0: the engine is unchanged.
 std::int64_t remove_all_but(Engine& engine, const Kept& kept);
 

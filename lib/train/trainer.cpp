@@ -169,6 +169,7 @@ void Trainer::begin() {
     }
   }
   set_core_rates(engine_->model(), state_.core_rates);
+  if (fresh && options_.ranks.floors.empty()) require_ranks(*engine_);
   session_start_ = wall_seconds() - state_.seconds;
   create_folder();
   metrics_ =
@@ -449,6 +450,7 @@ void Trainer::close(RunResult& result) {
     if (event.target_met) saved_step_ = state_.evaluation.step = -1;
     adapt(event);
     evaluate_now();
+    warn_without_ranks(*engine_);
     if (state_.evaluation_due) result.end = RunEnd::signal, result.signal = stop_signal();
   }
   save();

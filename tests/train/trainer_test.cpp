@@ -39,6 +39,27 @@ std::string check_stop(const Job& job, std::int64_t stop, const TestFolder& fold
 
 }  // namespace
 
+TEST_CASE("a threshold that masks every rank at the start is refused, and a run that ends without ranks is told") {
+  TestFolder folder;
+  Job job;
+  job.options.ranks.target = train::TargetKind::none;
+  job.options.ranks.threshold = 1;
+  CHECK_THROWS_WITH(job.run(folder / "run"), Catch::Contains("--tau 1: at the start of the run every layer"));
+  CHECK(!path_exists(folder / "run"));
+  job.options.ranks.floors = {{"", 1}};
+  CHECK_NOTHROW(job.run(folder / "floor"));
+  job.options.ranks.floors = {};
+  job.options.ranks.threshold = 0.999;
+  job.options.ranks.gamma = 100;
+  job.options.rate_ranks = 1;
+  job.options.optimizer.penalty = kernels::RankPenalty::mean;
+  const std::string log = folder / "log";
+  set_up_log({.level = LogLevel::warning, .file = log});
+  job.run(folder / "none");
+  set_up_log({LogLevel::warning});
+  CHECK_THAT(read_file(log), Catch::Contains("every layer in tensor-train form has lost its ranks"));
+}
+
 TEST_CASE("a run leaves its model, its recipe, its metrics and its last checkpoints") {
   TestFolder folder;
   const std::string run = folder / "run";
