@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "lib/core/terminal/log.h"
+
 namespace comera::train {
 
 std::int64_t default_warmup(std::int64_t steps) { return steps > 0 ? (steps + 19) / 20 : 100; }
@@ -15,6 +17,17 @@ double Schedule::factor(std::int64_t step) const {
   const double done = std::min(static_cast<double>(step - warmup) / length, 1.0);
   const double left = shape == ScheduleShape::linear ? 1 - done : (1 + std::cos(std::numbers::pi * done)) / 2;
   return final_fraction + (1 - final_fraction) * left;
+}
+
+void warn_of_warmup(const Schedule& schedule) {
+  if (schedule.only_rises())
+    log_warning(
+        "--warmup {}: the learning rate rises during all {} steps of the run{}; use --warmup {}, a twentieth of them",
+        schedule.warmup, schedule.steps,
+        schedule.warmup == schedule.steps
+            ? ""
+            : fmt::format(", and reaches {:.0f} % of the full rate", 100 * schedule.factor(schedule.steps - 1)),
+        default_warmup(schedule.steps));
 }
 
 }  // namespace comera::train

@@ -21,6 +21,11 @@ struct Schedule {
 
   // The factor for the step after `step` finished ones; never 0 within the run unless final_fraction is 0.
   double factor(std::int64_t step) const;
+  // True if a run of `steps` steps is over before the rate stays or falls. False if their number is unknown.
+  bool only_rises() const { return steps > 0 && warmup >= steps && warmup > 1; }
 };
+
+// Tells of a schedule that only rises.
+void warn_of_warmup(const Schedule& schedule);
 
 }  // namespace comera::train

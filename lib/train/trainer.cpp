@@ -172,6 +172,7 @@ void Trainer::begin() {
   if (fresh && options_.ranks.floors.empty()) require_ranks(*engine_);
   session_start_ = wall_seconds() - state_.seconds;
   create_folder();
+  if (fresh) warn_of_warmup(options_.schedule);
   metrics_ =
       std::make_unique<Metrics>(folder_.folder(), whole_lines(folder_.folder(), "metrics.jsonl", state_.metrics_bytes));
   folder_.prune(options_.keep, state_);

@@ -22,6 +22,14 @@ TEST_CASE("learning rates rise to the peak and fall to the end") {
   CHECK(constant.factor(1000000) == 1);
 }
 
+TEST_CASE("a warm-up that lasts as long as the run is told") {
+  using enum ScheduleShape;
+  for (const auto& [schedule, told] :
+       {std::pair{Schedule{linear, 10, 4}, true}, {{linear, 10, 10}, true}, {{constant, 10, 4}, true},
+        {{linear, 10, 11}, false}, {{linear, 1, 1}, false}, {{linear, 0, 4}, false}, {{constant, 100, 0}, false}})
+    CHECK(schedule.only_rises() == told);
+}
+
 TEST_CASE("the default warm-up is a twentieth of the steps") {
   CHECK(comera::train::default_warmup(1000) == 50);
   CHECK(comera::train::default_warmup(10) == 1);

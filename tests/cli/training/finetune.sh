@@ -27,6 +27,11 @@ a, b = tensors("small/model.safetensors"), tensors("still/model.safetensors")
 assert a == b, [k for k in a if a[k] != b.get(k)]
 PY
 
+expect_err 'warmup 10: the learning rate rises during all 6 steps of the run, and reaches 60 % of the full rate; use --warmup 1,'
+run "$COMERA" finetune small "${go[@]}" --warmup 1 "${columns[@]}" --data train.tsv -o risen
+expect_exit 0
+expect_no_err
+
 # Stopped and resumed: the same bytes.
 cp -r on whole
 rm -r on/checkpoints/step-*6 on/model.safetensors
