@@ -238,6 +238,8 @@ class Rule final : public engine::UpdateRule {
     scalars.galore = unit[0];
     write(scalars.at_once, options_.methods.lomo.scale * rate, all);
     write(scalars.beside, options_.beside_scale * rate, all);
+    // The decay is that of the other weights: the update has a scale, the rate has none.
+    if (options_.beside_scale > 0) scalars.beside[true].weight_decay /= options_.beside_scale;
     std::memcpy(to.data(), &scalars, to.size());
   }
   std::unique_ptr<engine::WeightUpdate> make(Weights& weights, const layers::Sink& sink) const override {

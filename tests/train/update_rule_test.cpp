@@ -4,6 +4,7 @@
 #include "kernels/elementwise.h"
 #include "lib/engine/weights_file.h"
 #include "lib/train/rank_adaptation.h"
+#include "lib/train/updates/method.h"
 #include "tests/train/toy_run.h"
 
 using namespace comera;
@@ -127,4 +128,16 @@ TEST_CASE("a removal of ranks slices the state of the parameter's shape") {
     CHECK(layers::load(engine->weights().state(0, cut.index), static_cast<std::int64_t>(i)) == wanted[i]);
   run_steps(*engine, 5, 8);
   CHECK(std::isfinite(engine->evaluate(toy::batch(1000, 32)).loss));
+}
+
+TEST_CASE("weights beside subspaces have a scaled update and the decay of all others") {
+  train::OptimizerOptions options;
+  options.adamw.weight_decay = 0.5;
+  options.beside_scale = 0.125;
+  train::UpdateScalars scalars;
+  train::optimizer(options)->write_scalars({.step = 0, .rates = {0.25, 0.25, 0.25, 0.25}},
+                                           std::as_writable_bytes(std::span(&scalars, 1)));
+  CHECK(scalars.beside[1].learning_rate == 0.125 * 0.25);
+  for (const int decays : {0, 1})
+    CHECK(scalars.beside[decays].learning_rate * scalars.beside[decays].weight_decay == decays * 0.5 * 0.25);
 }
