@@ -170,6 +170,8 @@ void require_something_to_learn(const OptionValues& values) {
   const bool taught = values.has("teacher") && values.real("distill-weight") > 0;
   if (values.flag("unlabelled") && !values.has("teacher"))
     fail_input("[finetune] --unlabelled learns from a teacher alone, and there is none; add --teacher, or leave it out");
+  if (values.flag("unlabelled") && (data::predicts_words(task) || task == data::Task::pairs))
+    refuse_options(values, {"unlabelled"}, fmt::format("the task {} reads no labels", data::name_of(task)));
   if (values.flag("unlabelled") && values.source("label") == OptionSource::flag)
     fail_input("[finetune] --unlabelled reads no labels, and --label names their column; leave out one of them");
   if (values.has("teacher") && !taught && (task == data::Task::embed || !train::reads_labels(values)))

@@ -169,6 +169,7 @@ void add_run_options(OptionTable& table) {
       .only_with({"task=clm"}, {"document-end"})
       .only_with({"task=classify|regression|multilabel|tag"}, {"label"})
       .only_with({"dev"}, {"eval-every", "patience", "best-by"})
+      .only_with({"eval-every"}, {"patience"})
       .only_with({"schedule=linear|cosine"}, {"lr-final"})
       .only_with({"adapt-ranks"}, {"tau", "gamma", "rank-penalty", "prune-every"})
       .only_with({"target-ratio", "target-size", "target-fraction"},

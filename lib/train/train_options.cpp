@@ -141,7 +141,9 @@ Schedule schedule_of(const OptionValues& values) {
 void read_lengths(const OptionValues& values, TrainOptions& options) {
   if (values.has("steps")) options.steps = values.integer("steps");
   if (values.has("epochs")) options.epochs = values.real("epochs");
-  if (options.steps > 0 && options.epochs > 0)
+  const bool asks_for_both = values.source("steps") == OptionSource::flag &&
+                             values.source("epochs") == OptionSource::flag && !values.has("resume");
+  if ((options.steps > 0 && options.epochs > 0) || asks_for_both)
     fail_input("[{}] --steps and --epochs exclude each other; give one", values.table().verb());
   if (!values.has("max-time")) return;
   const Period time = values.period("max-time");

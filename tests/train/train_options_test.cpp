@@ -46,6 +46,8 @@ TEST_CASE("options that contradict each other are refused") {
   CHECK_THROWS_AS(parse({"--target-ratio", "20", "--target-fraction", "0.5"}), InputError);
   CHECK_THROWS_AS(parse({"--no-adapt-ranks", "--target-ratio", "20"}), InputError);
   CHECK_THROWS_AS(parse({"--steps", "5", "--epochs", "2"}), InputError);
+  CHECK_THROWS_AS(parse({"--steps", "5", "--epochs", "0"}), InputError);
+  CHECK_NOTHROW(parse({"--resume", "run", "--steps", "5", "--epochs", "0"}));  // in place of the recipe's epochs
   CHECK_THROWS_WITH(parse({"--max-time", "500"}), Catch::Contains("--max-time is a time"));
   CHECK_THROWS_AS(parse({"--target-fraction", "1.5"}), InputError);
 }

@@ -228,11 +228,29 @@ void load_start(const std::string& folder, const std::string& adapter, const mod
   settle_diagonals(folder, weights);
 }
 
+// Options that the forms of this model's weights give no effect. --lr-cores is for scripts that train several forms.
+void refuse_options_of_other_forms(const OptionValues& values, const layers::Model& model) {
+  const std::string& folder = values.text("model");
+  const auto& all = model.parameters().all();
+  if (model.chains().empty()) {
+    const std::string why = fmt::format("all weights of {} are dense", folder);
+    refuse_options(values, {"core-rates", "lr-table-cores", "lr-ranks", "beta"}, why);
+    if (values.flag("adapt-ranks")) refuse_options(values, {"adapt-ranks"}, why);
+  }
+  if (std::none_of(all.begin(), all.end(), [](const layers::Parameter& one) { return one.of_table; }))
+    refuse_options(values, {"lr-table-cores"}, fmt::format("all tables of {} are dense", folder));
+  if (model.parameters().rank_entries() == 0)
+    refuse_options(values, {"lr-ranks", "beta"},
+                   fmt::format("the ranks of {} have no diagonals without --adapt-ranks", folder));
+}
+
 void open_student(const OptionValues& values, RunSetup& setup, bool fresh_head) {
   open_computer(values, setup);
+  const auto model = setup.factory({});
+  refuse_options_of_other_forms(values, *model);
   if (!setup.resume) {
     const std::string& folder = values.text("model");
-    engine::check_weights(folder, *setup.factory({}), start_of(folder, adapter_of(values), setup.spec, fresh_head));
+    engine::check_weights(folder, *model, start_of(folder, adapter_of(values), setup.spec, fresh_head));
   }
   setup.factory = engine::storing(setup.factory, types_of(values), naming_of(values.text("model"), setup.spec));
 }

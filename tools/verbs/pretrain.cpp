@@ -111,6 +111,7 @@ OptionTable pretrain_table() {
       .only_with({"form=tt|lowrank|auto", "embedding-form=tt|lowrank", "layer"},
                  {"rank", "embedding-rank", "modes", "lr-ranks", "lr-table-cores", "core-rates", "tau", "gamma", "beta",
                   "rank-penalty", "prune-every"})
+      .only_with({"embedding-form=preset|same|tt|lowrank", "layer"}, {"embedding-rank", "lr-table-cores"})
       .only_with({"form=tt|lowrank|auto"}, {"tt-rows", "tt-entries"})
       .only_with({"form=tt|auto", "layer"}, {"order", "embedding-order"});
   table.synonyms({"train", "training", "learn", "fit"});

@@ -115,14 +115,34 @@ bool MethodChoice::takes(const MethodRule& rule, const Parameter& parameter) con
   return matches(rule, parameter) && methods_[number_of(rule)]->takes(parameter, !rule.glob.empty());
 }
 
-std::size_t MethodChoice::number_of(const Parameter& parameter) const {
+const MethodRule* MethodChoice::rule_of(const Parameter& parameter) const {
   const auto rule = std::find_if(settings_.rules.rbegin(), settings_.rules.rend(),
                                  [&](const MethodRule& one) { return takes(one, parameter); });
-  return rule == settings_.rules.rend() ? 0 : number_of(*rule);
+  return rule == settings_.rules.rend() ? nullptr : &*rule;
+}
+
+std::size_t MethodChoice::number_of(const Parameter& parameter) const {
+  const MethodRule* rule = rule_of(parameter);
+  return rule ? number_of(*rule) : 0;
 }
 
 void MethodChoice::mark(layers::Parameters& parameters) const {
   for (Parameter& parameter : parameters.all()) parameter.at_once = (*this)[number_of(parameter)].at_once();
+}
+
+void MethodChoice::check_later(const MethodRule& rule, const layers::Parameters& parameters) const {
+  const auto& all = parameters.all();
+  const MethodRule* last = settings_.rules.data() + settings_.rules.size();
+  // A word that names more layers than later ones may have an effect in another form of the model.
+  const auto counts = [&](const Parameter& p) {
+    return rule_of(p) == &rule ||
+           (matches(rule, p) && std::none_of(&rule + 1, last, [&](const MethodRule& one) { return matches(one, p); }));
+  };
+  if (std::any_of(all.begin(), all.end(), counts)) return;
+  fail_input(
+      "[train] --optimizer {}: has no effect, because the last word whose method takes a weight counts, and later words "
+      "take all that it names; put it after them, or leave it out",
+      word_of(rule));
 }
 
 void MethodChoice::check(const layers::Parameters& parameters) const {
@@ -131,8 +151,11 @@ void MethodChoice::check(const layers::Parameters& parameters) const {
     if (std::none_of(all.begin(), all.end(), [&](const Parameter& p) { return matches(rule, p); }))
       fail_input("[train] --optimizer {}: no layer of the model matches; its layers are {}", word_of(rule),
                  some_layers(parameters));
-    if (rule.by_default || std::any_of(all.begin(), all.end(), [&](const Parameter& p) { return takes(rule, p); }))
+    if (rule.by_default) continue;
+    if (std::any_of(all.begin(), all.end(), [&](const Parameter& p) { return takes(rule, p); })) {
+      check_later(rule, parameters);
       continue;
+    }
     if (rule.method == "muon")
       fail_input(
           "[train] --optimizer {}: {} has no linear weight in TT or low-rank form; use --form tt or lowrank, or name "

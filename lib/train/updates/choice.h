@@ -44,8 +44,8 @@ class MethodChoice {
   std::size_t number_of(const Parameter& parameter) const;
   // Sets Parameter::at_once.
   void mark(layers::Parameters& parameters) const;
-  // InputError for a rule that no parameter matches, for one whose method takes none of them, and for a parameter that
-  // its method cannot update.
+  // InputError for a rule that no parameter matches, for one whose method takes none of them, for one whose
+  // layers later rules match and take, and for a parameter that its method cannot update.
   void check(const layers::Parameters& parameters) const;
   // InputError for options of AdamW that the call gives although no parameter has AdamW or a method with its moments.
   void check_settings(const layers::Parameters& parameters, const std::vector<std::string>& given) const;
@@ -53,6 +53,8 @@ class MethodChoice {
  private:
   std::size_t number_of(const MethodRule& rule) const;
   bool takes(const MethodRule& rule, const Parameter& parameter) const;
+  const MethodRule* rule_of(const Parameter& parameter) const;  // null: no rule takes it
+  void check_later(const MethodRule& rule, const layers::Parameters& parameters) const;
 
   MethodSettings settings_;
   std::vector<std::string> names_;  // of methods_

@@ -214,6 +214,20 @@ run_refused "distill-weight 0: the teacher's loss is all that a run without labe
 run_refused "distill-weight 0: the teacher's loss is all that the task embed learns" finetune small \
   --task embed --teacher narrow "${go[@]}" --data corpus.txt --distill-weight 0
 # Options that can have no effect in their call.
+for option in '--core-rates uniform' '--lr-table-cores 1e-3' '--lr-ranks 1e-3' '--beta 1e-5' --adapt-ranks; do
+  # shellcheck disable=SC2086
+  run_refused "${option%% *} has no effect: all weights of dense are dense; leave it out" finetune dense "${go[@]}" \
+    "${columns[@]}" --data train.tsv $option
+done
+for option in '--lr-ranks 1e-3' '--beta 1e-5'; do
+  # shellcheck disable=SC2086
+  run_refused "${option%% *} has no effect: the ranks of pair have no diagonals without --adapt-ranks" finetune pair \
+    "${go[@]}" "${columns[@]}" --data train.tsv $option
+done
+run_refused 'lr-table-cores has no effect: all tables of pair are dense' finetune pair "${go[@]}" "${columns[@]}" \
+  --data train.tsv --lr-table-cores 1e-3
+run_refused 'patience has no effect without --eval-every;' finetune small "${go[@]}" "${columns[@]}" --data train.tsv \
+  --dev dev.tsv --patience 2
 run_refused 'distill-weight has no effect without --teacher;' finetune small "${go[@]}" "${columns[@]}" \
   --data train.tsv --distill-weight 0.5
 run_refused 'distill-distance has no effect: .* logits are learned by their softmax' finetune small \

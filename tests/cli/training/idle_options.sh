@@ -12,6 +12,11 @@ for option in '--rank 4' '--embedding-rank 4' '--lr-table-cores 1e-3' '--modes 4
   refuses "${option%% *} has no effect without --form tt[|]lowrank[|]auto or --embedding-form tt[|]lowrank or --layer; add it" "${data[@]}" --form dense \
     $option
 done
+for option in '--embedding-rank 4' '--lr-table-cores 1e-3'; do
+  # shellcheck disable=SC2086
+  refuses "${option%% *} has no effect without --embedding-form preset[|]same[|]tt[|]lowrank or --layer; add it" \
+    "${data[@]}" --form tt --embedding-form dense $option
+done
 for option in '--tt-rows 4' '--tt-entries 4'; do
   # shellcheck disable=SC2086
   refuses "${option%% *} has no effect without --form tt[|]lowrank[|]auto; add it" "${data[@]}" --form dense $option
