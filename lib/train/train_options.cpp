@@ -7,6 +7,7 @@
 #include "lib/core/terminal/log.h"
 #include "lib/data/clicks/schema.h"
 #include "lib/engine/evaluate.h"
+#include "lib/train/optimizer_options.h"
 
 namespace comera::train {
 namespace {
@@ -74,29 +75,6 @@ std::optional<Period> interval_of(const OptionValues& values, const char* name) 
     fail_input("[{}] --{} {}: an interval is longer than nothing; leave it out to have only the end, or use --{} 1",
                values.table().verb(), name, values.canonical(name), name);
   return interval;
-}
-
-OptimizerOptions optimizer_options(const OptionValues& values) {
-  OptimizerOptions options;
-  options.beta = values.real("beta");
-  options.penalty = values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
-  options.adamw.weight_decay = values.real("weight-decay");
-  options.adamw.beta1 = values.real("beta1");
-  options.adamw.beta2 = values.real("beta2");
-  options.adamw.epsilon = values.real("epsilon");
-  for (const char* name : {"beta1", "beta2"})
-    if (values.real(name) == 1)
-      fail_input("[{}] --{} 1: the moment would never change and be divided by zero; use a value below 1, such as {}",
-                 values.table().verb(), name, values.table().find(name)->default_text);
-  for (const char* name : {"beta1", "beta2", "epsilon"})
-    if (values.source(name) == OptionSource::flag) options.adamw_settings.emplace_back(name);
-  options.structured_rates = values.has("core-rates") && values.text("core-rates") == "structured";
-  if (values.has("weight-norm-decay")) {
-    options.weight_norm_decay = values.real("weight-norm-decay");
-    options.needs_norm_decay =
-        options.weight_norm_decay > 0 && values.source("weight-norm-decay") == OptionSource::flag;
-  }
-  return options;
 }
 
 RankOptions adaptation_options(const OptionValues& values) {
@@ -168,26 +146,6 @@ void read_clip(const OptionValues& values, TrainOptions& options) {
         "the "
         "size at the end of the step; leave out the target, or use adamw8bit for the dense weights",
         values.table().verb(), at_once->method);
-}
-
-// The factors are for AdamW's steps, whose size does not depend on that of the gradient.
-void check_core_rates(const OptionValues& values, const std::vector<MethodRule>& rules) {
-  if (!values.has("core-rates") || values.source("core-rates") != OptionSource::flag) return;
-  if (values.text("core-rates") != "structured") return;
-  for (const MethodRule& rule : rules)
-    if (rule.method == "adagrad" || rule.method == "sgd")
-      fail_input("[{}] --core-rates structured is for AdamW, and --optimizer has {}; leave out --core-rates",
-                 values.table().verb(), rule.method);
-}
-
-// The default rates are AdamW's.
-void warn_of_rates(const OptionValues& values, const TrainOptions& options) {
-  if (values.flag("dry-run") || values.given("lr") || values.given("lr-cores") || values.given("lr-tables")) return;
-  for (const MethodRule& rule : options.optimizer.methods.rules)
-    if (rule.method == "adagrad" || rule.method == "sgd")
-      return log_warning("--optimizer {} with the default rates, which are AdamW's, will learn little: give --lr, {}",
-                         rule.method,
-                         rule.method == "sgd" ? "which multiplies the gradient itself" : "about ten times AdamW's");
 }
 
 void read_refactoring(const OptionValues& values, TrainOptions& options) {
@@ -457,7 +415,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.optimizer = optimizer_options(values);
   read_memory_options(values, options.engine, options.optimizer);
   check_core_rates(values, options.optimizer.methods.rules);
-  warn_of_rates(values, options);
+  warn_of_rates(values, options.optimizer.methods.rules);
   options.ranks = adaptation_options(values);
   read_clip(values, options);
   read_refactoring(values, options);

@@ -66,6 +66,7 @@ TEST_CASE("decays of moments lie below 1") {
     CHECK_NOTHROW(parse({name, "0.9999"}));
     CHECK_NOTHROW(parse({name, "0"}));
   }
+  CHECK_THROWS_WITH(parse({"--epsilon", "0"}), Catch::Contains("use a value above 0"));
 }
 
 TEST_CASE("a run of unknown length is refused, except with a constant schedule") {
