@@ -212,7 +212,7 @@ int run_program(std::vector<std::string> arguments) {
                error) {  // a name that is too long, a cycle of links, a folder without read permission
     return complain(2, fmt::format("{}: {}; check the path", error.path1().string(), error.code().message()));
   } catch (const std::bad_alloc&) {
-    return complain(1, "out of memory; use a smaller --batch or --seq, or --activations block");
+    return complain(1, "out of memory; use a smaller --batch, --accumulate or --seq, or --activations block");
   } catch (const std::exception& error) {
     const std::string_view text = error.what();
     if (text.starts_with("[bug]")) return complain(1, text);

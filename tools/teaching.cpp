@@ -1,7 +1,10 @@
 #include "tools/teaching.h"
 
+#include <algorithm>
+
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/core/join.h"
 #include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/layers/distillation.h"
@@ -96,6 +99,12 @@ models::ModelSpec teacher_spec(const std::string& folder, const std::string& tar
     return spec;
   }
   if (target == "logits") {
+    if (stored.task == student.task && stored.labels != student.labels &&
+        std::is_permutation(stored.labels.begin(), stored.labels.end(), student.labels.begin(), student.labels.end()))
+      fail_input(
+          "[finetune] --teacher {}: has the student's labels in another order ({}; the student: {}), and logits are "
+          "compared by their place; use --distill hidden, or a teacher with the student's order",
+          folder, join(stored.labels, ", "), join(student.labels, ", "));
     if (stored.task != student.task || stored.labels != student.labels)
       fail_input(
           "[finetune] --teacher {}: is no classifier of the student's {} labels; use --distill hidden or another "

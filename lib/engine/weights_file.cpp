@@ -446,10 +446,17 @@ void load_state(const std::string& path, Weights& weights) {
   const FileSource source(path, plain);
   const plan::Slab& slab = weights.state_slab();
   TaskProgress task("loading the optimiser's state", std::ssize(slab.items()));
-  for (std::size_t i = 0; i < slab.items().size(); ++i, task.advance())
-    if (slab.items()[i].shape.elements() > 0)
-      get(weights.machine(), source, source.require(slab.items()[i].name), slab[static_cast<int>(i)], false,
-          file_shape(slab.items()[i].shape, false));
+  for (std::size_t i = 0; i < slab.items().size(); ++i, task.advance()) {
+    if (slab.items()[i].shape.elements() == 0) continue;
+    const io::ModelFolder::Entry* found = source.find(slab.items()[i].name);
+    if (!found)
+      fail_input(
+          "{}: has no {}, which the --optimizer of this call needs: the state is that of another one; resume with the "
+          "--optimizer in recipe.toml, or begin a new run from the model",
+          path, slab.items()[i].name);
+    get(weights.machine(), source, *found, slab[static_cast<int>(i)], false,
+        file_shape(slab.items()[i].shape, false));
+  }
 }
 
 }  // namespace comera::engine

@@ -235,6 +235,9 @@ std::vector<Option> data_options() {
     if (option.name == "label") option.metavar = "NAME";
     if (option.name == "tokenizer" || option.name == "schema") option.metavar = "FILE";
     if (option.name == "first-length") option.default_words = "a quarter of --seq";
+    // The memory of a run is planned from batches of these numbers, which must exist first.
+    if (option.name == "batch") option.maximum = 1 << 24;
+    if (option.name == "accumulate") option.maximum = 1 << 20;
     if (option.name == "min-count" || option.name == "hash-rows") option.default_words = "the schema's";
   }
   return rows;

@@ -60,6 +60,11 @@ TEST_CASE("intervals of zero are refused") {
   }
 }
 
+TEST_CASE("batches beyond any memory are refused by name") {
+  CHECK_THROWS_WITH(parse({"--accumulate", "1000000000"}), Catch::Contains("--accumulate: 1000000000 is too large"));
+  CHECK_THROWS_WITH(parse({"--batch", "4294967296"}), Catch::Contains("--batch: 4294967296 is too large"));
+}
+
 TEST_CASE("decays of moments lie below 1") {
   for (const char* name : {"--beta1", "--beta2"}) {
     CHECK_THROWS_WITH(parse({name, "1"}), Catch::Contains("use a value below 1"));

@@ -204,6 +204,19 @@ run_refused "a teacher must have the student's vocabulary" finetune small --teac
   --data train.tsv
 run "$COMERA" pretrain "${model[@]}" --hidden 16 --form dense --tokenizer vocab.txt --seq 8 --batch 4 --steps 1 \
   --quiet "${columns[@]}" --data train.tsv -o narrow
+# Logits are compared by their place.
+cp -r dense turned
+python3 - <<'PY'
+import json
+config = json.load(open("turned/config.json"))
+labels = config["id2label"]
+labels["0"], labels["1"] = labels["1"], labels["0"]
+config["label2id"] = {label: int(number) for number, label in labels.items()}
+json.dump(config, open("turned/config.json", "w"))
+PY
+run_refused "teacher turned: has the student's labels in another order" finetune small --teacher turned \
+  "${go[@]}" "${columns[@]}" --data train.tsv
+
 # There is something to learn.
 run_refused 'unlabelled learns from a teacher alone, and there is none; add --teacher' finetune small "${go[@]}" \
   --data train.tsv --text text --unlabelled

@@ -185,6 +185,7 @@ refuses 'no IDX file and no folder' --data pictures/left/0.png
 run "$COMERA" pretrain --model encoder-small --task image --data pictures --steps 1 -o new
 expect_refused 'use --model vit-mini'
 refuses 'image_size 8 is not a multiple of patch_size 3' --patch 3 "${data[@]}"
+refuses '--patch 8: the whole image of 8 x 8 pixels is one patch; use 4 or less' --patch 8 "${data[@]}"
 # Options that can have no effect on images, and what a model of images cannot do.
 for option in '--text a' '--chat' '--data-format csv' '--tokenizer vocab.txt' '--case cased'; do
   # shellcheck disable=SC2086

@@ -50,6 +50,13 @@ for method in adagrad sgd '*=muon' adamw8bit galore galore8bit apollo-mini lomo 
   rm -rf plain one two again
 done; done
 
+# The state of another optimiser is told.
+run "$COMERA" pretrain "${wide[@]}" --form tt --optimizer muon -o moments
+expect_exit 0
+run "$COMERA" pretrain --resume moments --optimizer adamw --steps 8 --override
+expect_exit 2
+expect_err 'optimizer.safetensors: has no moment1.*: the state is that of another one; resume with the --optimizer in recipe.toml'
+
 # entries of diagonals are removed, the moments of dense weights stay
 run "$COMERA" pretrain "${wide[@]}" --form tt --layer '*output.dense=form:dense' --optimizer adamw8bit --steps 12 \
   --prune-every 3 --target-fraction 0.5 --late-after 6 --lr-ranks 5e-2 -o pruned
