@@ -80,8 +80,9 @@ void settle_image_tokens(OptionValues& values, const models::VitSpec& spec) {
     fail_input("[{}] --seq {}: an image has {} tokens in this model; leave it out, or change --patch",
                values.table().verb(), values.integer("seq"), tokens);
   if (tokens == 2)
-    fail_input("[{}] --patch {}: the whole image of {} x {} pixels is one patch; use {} or less, so that there are more",
-               values.table().verb(), spec.patch, spec.image, spec.image, spec.image / 2);
+    fail_input(
+        "[{}] --patch {}: the whole image of {} x {} pixels is one patch; use {} or less, so that there are more",
+        values.table().verb(), spec.patch, spec.image, spec.image, spec.image / 2);
   values.set("seq", std::to_string(tokens), OptionSource::fallback);
   if (values.table().find("crop") && values.integer("crop") >= spec.image)
     fail_input("[{}] --crop {}: such a shift leaves nothing of an image of {} x {} pixels; use at most {}",

@@ -178,7 +178,8 @@ void require_something_to_learn(const OptionValues& values) {
   const data::Task task = train::task_of(values);
   const bool taught = values.has("teacher") && values.real("distill-weight") > 0;
   if (values.flag("unlabelled") && !values.has("teacher"))
-    fail_input("[finetune] --unlabelled learns from a teacher alone, and there is none; add --teacher, or leave it out");
+    fail_input(
+        "[finetune] --unlabelled learns from a teacher alone, and there is none; add --teacher, or leave it out");
   if (values.flag("unlabelled") && (data::predicts_words(task) || task == data::Task::pairs))
     refuse_options(values, {"unlabelled"}, fmt::format("the task {} reads no labels", data::name_of(task)));
   if (values.flag("unlabelled") && values.source("label") == OptionSource::flag)

@@ -216,8 +216,9 @@ int train_and_report(const OptionValues& values, RunSetup setup) {
   }
   // A run that had already ended keeps its report, because this call has measured no step.
   if (steps == 0 && values.flag("override"))
-    log_warning("the run had ended, so no step followed: its recipe stays, and changed options had no effect; to go on, "
-                "give more --steps, --epochs or --max-time, or another --patience");
+    log_warning(
+        "the run had ended, so no step followed: its recipe stays, and changed options had no effect; to go on, "
+        "give more --steps, --epochs or --max-time, or another --patience");
   const std::string path = join_path(setup.folder, "report.json");
   if (steps > 0 || !path_exists(path))
     report::write_run_report(

@@ -22,7 +22,7 @@ constexpr bool has_accuracy(data::Task task, bool labelled) {
 struct Evaluation {
   data::Task task = data::Task::classify;
   bool labelled = true;  // false: no labels were read, and the loss is the teacher's alone
-  double loss = 0;  // mean over `counted`
+  double loss = 0;       // mean over `counted`
   // Share of examples (classify), of decisions (multilabel), of words (tag), of first texts whose own second text is
   // the nearest of their batch (pairs), or of predicted tokens (mlm, clm); see has_accuracy().
   double accuracy = 0;

@@ -454,8 +454,7 @@ void load_state(const std::string& path, Weights& weights) {
           "{}: has no {}, which the --optimizer of this call needs: the state is that of another one; resume with the "
           "--optimizer in recipe.toml, or begin a new run from the model",
           path, slab.items()[i].name);
-    get(weights.machine(), source, *found, slab[static_cast<int>(i)], false,
-        file_shape(slab.items()[i].shape, false));
+    get(weights.machine(), source, *found, slab[static_cast<int>(i)], false, file_shape(slab.items()[i].shape, false));
   }
 }
 

@@ -102,7 +102,8 @@ bool lacks_all_ranks(Engine& engine) {
 void require_ranks(Engine& engine) {
   if (engine.model().parameters().rank_entries() == 0 || !lacks_all_ranks(engine)) return;
   fail_input(
-      "[chain] --tau {:g}: at the start of the run every layer has a bond whose diagonal entries all lie at or below it, "
+      "[chain] --tau {:g}: at the start of the run every layer has a bond whose diagonal entries all lie at or below "
+      "it, "
       "so every layer would lose its ranks and end as its bias; use a smaller --tau, such as 0.01, or --rank-floor",
       engine.model().threshold());
 }

@@ -118,7 +118,8 @@ void RunFolder::make() {
 }
 
 // The recipe always exists: a folder with any file of a run has a recipe to resume from.
-void RunFolder::create(const std::optional<std::string>& recipe, const std::function<void(const Folder& folder)>& others) {
+void RunFolder::create(const std::optional<std::string>& recipe,
+                       const std::function<void(const Folder& folder)>& others) {
   if (!folder_) make();
   remove_leftovers(*folder_);
   const Temporary staged(*folder_, "files", EntryKind::folder);

@@ -34,9 +34,9 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
   ~RunFolder();
-  // Creates the folder with its recipe.toml; none: the one of a resumed run stays. `others` writes further files and folders into the empty folder that it
-  // receives: tokenizer, and the files of a model beside its weights. Only when these are complete does `replace`
-  // remove the existing run (owned_files.h), and nothing else.
+  // Creates the folder with its recipe.toml; none: the one of a resumed run stays. `others` writes further files and
+  // folders into the empty folder that it receives: tokenizer, and the files of a model beside its weights. Only when
+  // these are complete does `replace` remove the existing run (owned_files.h), and nothing else.
   void create(const std::optional<std::string>& recipe, const std::function<void(const Folder& folder)>& others = {});
   void save_recipe(const std::string& recipe);
 

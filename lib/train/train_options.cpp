@@ -31,6 +31,12 @@ Option count(const char* group, const char* name, const char* value, double mini
   return option;
 }
 
+// The memory of a run is planned from batches, which must exist first.
+Option up_to(double maximum, Option option) {
+  option.maximum = maximum;
+  return option;
+}
+
 // Within the bounds of a schema (lib/data/clicks/schema.h).
 Option number_of_rows(const char* group, const char* name, const char* help) {
   Option option = count(group, name, "", 1, help);
@@ -218,9 +224,9 @@ std::vector<Option> data_options() {
       choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "letter case of the tokens in a vocab.txt"),
       also(count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
            {"max-length", "max-seq-length", "sequence-length", "context-length", "block-size"}),
-      also(count(g, "batch", "32", 1, "sequences per micro-batch"),
+      also(up_to(1 << 24, count(g, "batch", "32", 1, "sequences per micro-batch")),
            {"batch-size", "micro-batch", "train-batch-size", "per-device-train-batch-size"}),
-      also(count(g, "accumulate", "1", 1, "micro-batches per step"),
+      also(up_to(1 << 20, count(g, "accumulate", "1", 1, "micro-batches per step")),
            {"gradient-accumulation-steps", "grad-accum", "accumulation-steps"}),
       number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
       row(g, "whole-words", OptionType::flag, "", "mask all pieces of a word or none (mlm)"),
@@ -235,9 +241,6 @@ std::vector<Option> data_options() {
     if (option.name == "label") option.metavar = "NAME";
     if (option.name == "tokenizer" || option.name == "schema") option.metavar = "FILE";
     if (option.name == "first-length") option.default_words = "a quarter of --seq";
-    // The memory of a run is planned from batches of these numbers, which must exist first.
-    if (option.name == "batch") option.maximum = 1 << 24;
-    if (option.name == "accumulate") option.maximum = 1 << 20;
     if (option.name == "min-count" || option.name == "hash-rows") option.default_words = "the schema's";
   }
   return rows;
@@ -263,7 +266,9 @@ std::vector<Option> training_options() {
                   "shape of the learning rate after the warm-up"),
            {"lr-scheduler-type", "scheduler"}),
       also(count(g, "warmup", "0", 0, "steps over which the learning rate rises"), {"warmup-steps"}),
-      number(g, "lr-final", "0", 0, 1, "share of the full rate that the rate falls towards: the step after the last would have it (linear, cosine)"),
+      number(
+          g, "lr-final", "0", 0, 1,
+          "share of the full rate that the rate falls towards: the step after the last would have it (linear, cosine)"),
       number(g, "weight-decay", "0.01", 0, none,
              "decay of matrices, apart from the gradient; biases, norms and diagonals have none"),
       number(g, "beta1", format_real(adamw.beta1).c_str(), 0, 1, "AdamW's decay of the first moment"),

@@ -117,7 +117,7 @@ class Trainer {
     std::vector<data::Batch> parts;
     bool made = false;
     std::exception_ptr error;
-  } ahead_;  // for the next step
+  } ahead_;                                  // for the next step
   std::optional<std::string> saved_recipe_;  // none: the run takes no further step
   TrainState state_;
   std::int64_t steps_ = 0;  // 0: no known end

@@ -364,7 +364,8 @@ TEST_CASE("memory methods: of rules by name the last that takes a weight counts"
   CHECK_THROWS_WITH(methods({"up=galore", "*=adamw"}).check(parameters),
                     Catch::Contains("--optimizer up=galore: has no effect, because the last word"));
   CHECK_NOTHROW(methods({"*=adamw", "up=galore"}).check(parameters));
-  CHECK_NOTHROW(methods({"*=apollo-mini", "up=galore", "down=galore"}).check(parameters));  // tables may be linear elsewhere
+  CHECK_NOTHROW(
+      methods({"*=apollo-mini", "up=galore", "down=galore"}).check(parameters));  // tables may be linear elsewhere
   // a method that does not take a weight leaves it to the one before
   CHECK(number(methods({"adamw8bit", "*=apollo-mini"}), "down.weight") == 2);
   CHECK(number(methods({"adamw8bit", "*=muon"}), "table.weight") == 0);

@@ -24,9 +24,13 @@ TEST_CASE("learning rates rise to the peak and fall to the end") {
 
 TEST_CASE("a warm-up that lasts as long as the run is told") {
   using enum ScheduleShape;
-  for (const auto& [schedule, told] :
-       {std::pair{Schedule{linear, 10, 4}, true}, {{linear, 10, 10}, true}, {{constant, 10, 4}, true},
-        {{linear, 10, 11}, false}, {{linear, 1, 1}, false}, {{linear, 0, 4}, false}, {{constant, 100, 0}, false}})
+  for (const auto& [schedule, told] : {std::pair{Schedule{linear, 10, 4}, true},
+                                       {{linear, 10, 10}, true},
+                                       {{constant, 10, 4}, true},
+                                       {{linear, 10, 11}, false},
+                                       {{linear, 1, 1}, false},
+                                       {{linear, 0, 4}, false},
+                                       {{constant, 100, 0}, false}})
     CHECK(schedule.only_rises() == told);
 }
 

@@ -87,7 +87,8 @@ Json result_json(const RunReport& report) {
   json["dev"]["last"] = evaluation_json(stored.has_accuracy, result.last);
   if (result.best_step >= 0) {
     json["dev"]["best"] = {{"step", result.best_step}};
-    json["dev"]["best"].update(measures_json(stored.has_accuracy, result.best_loss, result.best_accuracy, result.best_scores));
+    json["dev"]["best"].update(
+        measures_json(stored.has_accuracy, result.best_loss, result.best_accuracy, result.best_scores));
     add_clicks(json["dev"]["best"], result.best_clicks);
   }
   json["step_ms"] = to_json(Cell(closing(report.model, "step_ms")));

@@ -21,7 +21,8 @@ PlannedStep plan_choice(const OptionValues& values, const MemoryChoice& choice, 
 bool fits(const PlannedChoice& row, std::size_t limit) { return row.step.refused.empty() && row.step.bytes < limit; }
 
 constexpr const char* smaller_batch_of_pairs =
-    "; --batch stays as it is, because the other pairs of a micro-batch are a pair's negatives: a smaller one learns from "
+    "; --batch stays as it is, because the other pairs of a micro-batch are a pair's negatives: a smaller one learns "
+    "from "
     "fewer";
 
 // "weights 2.5 MiB, saved 208 MiB; the largest part is layer.y (124 MiB)"

@@ -31,8 +31,8 @@ struct Fit {
   std::size_t chosen = 0;           // index of the row
 };
 
-// Plans every choice. Choices that make no run have `refused`. A form whose first choice makes none is not possible, and
-// only that choice is in the rows. If no form is possible, the InputError of the first is thrown.
+// Plans every choice. Choices that make no run have `refused`. A form whose first choice makes none is not possible,
+// and only that choice is in the rows. If no form is possible, the InputError of the first is thrown.
 std::vector<PlannedChoice> plan_choices(const OptionValues& values, const std::vector<MemoryChoice>& choices,
                                         const PlanStep& plan);
 

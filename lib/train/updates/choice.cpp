@@ -140,7 +140,8 @@ void MethodChoice::check_later(const MethodRule& rule, const layers::Parameters&
   };
   if (std::any_of(all.begin(), all.end(), counts)) return;
   fail_input(
-      "[train] --optimizer {}: has no effect, because the last word whose method takes a weight counts, and later words "
+      "[train] --optimizer {}: has no effect, because the last word whose method takes a weight counts, and later "
+      "words "
       "take all that it names; put it after them, or leave it out",
       word_of(rule));
 }
