@@ -17,9 +17,9 @@ std::vector<ChainDiagonals> squares(std::vector<ChainDiagonals> chains) {
 }  // namespace
 
 std::vector<ChainDiagonals> importances(const Weights& weights, bool by_gradients) {
-  const std::vector<ChainDiagonals> alone = squares(read_diagonals(weights));
-  if (!by_gradients || weights.state().size() <= second_moment) return alone;
-  std::vector<ChainDiagonals> chains = alone;
+  std::vector<ChainDiagonals> chains = squares(read_diagonals(weights));
+  if (!by_gradients || weights.state().size() <= second_moment) return chains;
+  std::vector<ChainDiagonals> alone = chains;
   bool seen = false;
   auto chain = chains.begin();
   for (const layers::ChainParameters& parameters : weights.model().chains()) {

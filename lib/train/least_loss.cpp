@@ -53,8 +53,7 @@ class Shrinking {
 
   double size() const { return size_; }
   double lost() const { return lost_; }
-  // Of the last removal.
-  const Removal& last() const { return last_; }
+  const Removal& last() const { return last_; }  // freed 0: none has left
 
   Ranks ranks() const {
     Ranks ranks;
@@ -184,6 +183,7 @@ Ranks ranks_at(const Chains& chains, const SizeTarget& target) {
   Shrinking best = within(chains, target, limits);
   for (int i = 0; i < choices && best.size() < target.size && !target.close(best.size()); ++i) {
     const Removal large = best.last();
+    if (large.freed == 0) break;
     const std::int64_t rank = best.ranks()[large.chain][large.bond];
     Limits with = limits, without = limits;
     with.floors[large.chain][large.bond] = rank + 1;

@@ -93,6 +93,14 @@ TEST_CASE("a cut on the way: no entry leaves that the target keeps, and less lea
   CHECK(train::entries_of(last) == train::entries_of(chains));
 }
 
+TEST_CASE("a cut takes nothing from a model below the target, nor from a chain without diagonals") {
+  const std::vector<ChainDiagonals> chains{{"folded", {40, 40}, {}}, {"pair", {4, 4}, {{1, 2}}}};
+  const Kept all = train::cut_with_least_loss(chains, {.size = 1000}, 0);
+  CHECK(all[0].empty());
+  CHECK(ranks_of(all[1]) == std::vector<std::int64_t>{2});
+  CHECK(ranks_of(train::cut_with_least_loss(chains, {.size = 90}, 0)[1]) == std::vector<std::int64_t>{1});
+}
+
 TEST_CASE("a cut leaves floors, even where they exceed the target, and an empty bond takes its whole chain") {
   std::vector<ChainDiagonals> chains{{"floored", {4, 4, 4}, {{1, 2, 3}, {1, 2, 3}}, 2}, {"free", {4, 4}, {{9, 9}}}};
   const Kept kept = train::cut_with_least_loss(chains, {.size = 1}, 0);
