@@ -21,9 +21,7 @@ PlannedStep plan_choice(const OptionValues& values, const MemoryChoice& choice, 
 bool fits(const PlannedChoice& row, std::size_t limit) { return row.step.refused.empty() && row.step.bytes < limit; }
 
 constexpr const char* smaller_batch_of_pairs =
-    "; --batch stays as it is, because the other pairs of a micro-batch are a pair's negatives: a smaller one learns "
-    "from "
-    "fewer";
+    "; --batch stays as it is, because the other pairs of a micro-batch are a pair's negatives";
 
 // "weights 2.5 MiB, saved 208 MiB; the largest part is layer.y (124 MiB)"
 std::string parts_of(const engine::MemoryTable& memory) {
