@@ -59,9 +59,10 @@ run "$COMERA" pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data hard.c
 expect_exit 0
 same_everywhere model.safetensors finetune dense --data FILE --text text --label label --steps 3 --batch 4 --seq 8 \
   --quiet
-same_everywhere model.safetensors tensorize dense --ratio 1.5 --calibrate FILE --text text --tokenizer vocab.txt \
+# Not --ratio: the names of the files are part of the file whose bytes it shares.
+same_everywhere model.safetensors tensorize dense --rank 4 --calibrate FILE --text text --tokenizer vocab.txt \
   --calibrate-tokens 256
-run "$COMERA" tensorize dense --ratio 1.5 --calibrate hard.csv --text second --tokenizer vocab.txt \
+run "$COMERA" tensorize dense --rank 4 --calibrate hard.csv --text second --tokenizer vocab.txt \
   --calibrate-tokens 256 -o other
 expect_exit 2  # too few tokens per row, which shows that --text selected the column
 expect_err 'lines of 4 tokens or more'
