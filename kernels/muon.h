@@ -78,7 +78,7 @@ COMERA_HD inline float stepped(const MuonFactors& f, float size, float value, fl
   return fmaf(-f.rate, fmaf(f.decay, value, size * x), value);
 }
 
-// Of the CPU's way, which takes the fewest (kernels/cpu/muon.cpp).
+// Counts the way that takes the fewest operations, that of the CPU (kernels/cpu/muon.cpp).
 constexpr double flops(const Muon& a) {
   double sum = 0;
   for (int i = 0; i < a.count; ++i) {

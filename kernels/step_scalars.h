@@ -23,7 +23,7 @@ struct RankState {
   double target_loss = 0, weight_loss = 0;  // L0, w1 = 1 / L (0: use the current loss)
   double target_size = 0, weight_size = 0;  // S0, w2 = 1 / S (0: use the current size)
   double reached = 0;                       // 1: target reached, the size penalty is off
-  double weight_norm = 1;                   // of WeighedTensor::decay
+  double weight_norm = 1;                   // factor of WeighedTensor::decay: 0 leaves the cores' norm out
   // outputs
   double size = 0;         // S
   double surrogate = 0;    // S^ (or the mean)

@@ -61,7 +61,7 @@ StepEngine plan_step(const OptionValues& values, RunSetup& setup) {
   StepEngine planned;
   planned.engine = std::make_unique<engine::Engine>(machine, factory, options.training_engine());
   engine::Engine& engine = *planned.engine;
-  // What the trainer refuses too: ranks without a tensor train, a target that cannot be reached.
+  // The trainer refuses the same: ranks without a tensor train, a target that cannot be reached.
   const train::RankAdaptation possible(engine, options.ranks, options.optimizer.penalty);
   if (options.optimizer.refactor_every > 0) train::require_refactorable(engine.model());
   data::Batch batch =

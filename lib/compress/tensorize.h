@@ -50,9 +50,10 @@ struct Result {
 
   double ratio() const { return static_cast<double>(file_bytes_dense) / static_cast<double>(file_bytes); }
   bool measures_outputs() const;  // text reached at least one layer that is cut
-  // Of outputs if they are measured, else of weights. Dense layers count with 0.
+  // Counts errors of outputs if they are measured, else of weights. Dense layers count with 0.
   LayerErrors errors() const;
-  // If outputs are measured: of the weights of layers that are cut and have no output error. Else no layers.
+  // Counts errors of weights of the layers that are cut and have no output error, if outputs are measured; else no
+  // layers.
   LayerErrors unmeasured_errors() const;
 };
 

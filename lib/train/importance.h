@@ -1,4 +1,4 @@
-// What the model loses with an entry of a rank diagonal.
+// Estimates what the model loses with an entry of a rank diagonal.
 #pragma once
 
 #include "lib/train/chain_sizes.h"

@@ -12,7 +12,7 @@ using Chains = std::vector<ChainDiagonals>;
 using Ranks = std::vector<std::vector<std::int64_t>>;  // by chain and bond
 
 struct Bond {
-  std::vector<std::int64_t> order;  // of the entries, the most important first
+  std::vector<std::int64_t> order;  // indices of the entries, the most important first
   std::vector<double> values;       // in that order
   std::int64_t rank = 0;            // the first of them stay
   double all = 0, left = 0;         // sums of importances
@@ -33,7 +33,7 @@ Bond bond_of(const std::vector<double>& values) {
 struct Removal {
   std::size_t chain = 0, bond = 0;
   double loss = 0, freed = 0;
-  double ratio = std::numeric_limits<double>::infinity();  // so: nothing can leave
+  double ratio = std::numeric_limits<double>::infinity();  // of loss to freed; infinity: nothing can leave
 };
 
 // The ranks of a model while entries leave it.
@@ -146,7 +146,7 @@ class Shrinking {
   double per_entry_;
   Ranks floors_;
   std::vector<std::vector<Bond>> chains_;
-  std::vector<Removal> next_;  // of each chain
+  std::vector<Removal> next_;  // the cheapest removal of each chain
   double size_ = 0, lost_ = 0;
   Removal last_;
 };
@@ -178,7 +178,7 @@ Shrinking within(const Chains& chains, const SizeTarget& target, const Limits& l
 
 // The ranks at the target.
 Ranks ranks_at(const Chains& chains, const SizeTarget& target) {
-  constexpr int choices = 16;  // of large entries; each costs two walks
+  constexpr int choices = 16;  // most large entries that are decided; each takes two walks
   Limits limits = floors_of_chains(chains);
   Shrinking best = within(chains, target, limits);
   for (int i = 0; i < choices && best.size() < target.size && !target.close(best.size()); ++i) {

@@ -178,7 +178,7 @@ std::int64_t RankAdaptation::remove_fallen(const Kept& kept) {
   return removed;
 }
 
-// Gradients of an objective that pushes the size tell nothing about the loss.
+// The moments of a stage whose objective pushes the size are not those of the loss, so they do not count there.
 std::int64_t RankAdaptation::cut(double allowed) {
   std::vector<ChainDiagonals> chains = importances(engine_.weights(), by_cuts());
   set_floors(chains, options_.floors);

@@ -106,7 +106,7 @@ class RankAdaptation {
   void check_target() const;
   void begin_late(std::int64_t step, Event& event);
   double weight_of_loss() const;  // w1 of kernels/step_scalars.h
-  bool by_cuts() const;           // the way of the late stage
+  bool by_cuts() const;           // true: scheduled cuts; false: CoMERA's objective
   bool cut_due(std::int64_t step) const;
   double allowed(std::int64_t step) const;  // size, in the unit of size_target().size
   std::int64_t remove_fallen(const Kept& kept);

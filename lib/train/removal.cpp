@@ -91,6 +91,9 @@ layers::RankTable ranks_of(const Model& model, const Kept& kept) {
   return table;
 }
 
+namespace {
+
+// False for a model without layers in tensor-train form.
 bool lacks_all_ranks(Engine& engine) {
   const Kept kept = above(read_diagonals(engine.weights()), engine.model().threshold());
   const layers::RankTable table = ranks_of(engine.model(), kept);
@@ -99,12 +102,13 @@ bool lacks_all_ranks(Engine& engine) {
   });
 }
 
+}  // namespace
+
 void require_ranks(Engine& engine) {
   if (engine.model().parameters().rank_entries() == 0 || !lacks_all_ranks(engine)) return;
   fail_input(
-      "[chain] --tau {:g}: at the start of the run every layer has a bond whose diagonal entries all lie at or below "
-      "it, "
-      "so every layer would lose its ranks and end as its bias; use a smaller --tau, such as 0.01, or --rank-floor",
+      "[chain] --tau {:g}: at the start of the run every layer has a bond without a diagonal entry above it, so every "
+      "layer would lose its ranks and end as its bias; use a smaller --tau, such as 0.01, or --rank-floor",
       engine.model().threshold());
 }
 

@@ -15,11 +15,9 @@ using engine::Engine;
 // loses all its ranks, and its layer becomes its bias.
 layers::RankTable ranks_of(const Model& model, const Kept& kept);
 
-// True if no layer in tensor-train form has ranks above the model's threshold. False without such layers.
-bool lacks_all_ranks(Engine& engine);
-// InputError for a threshold at which a run would begin so.
+// InputError if the model has layers in tensor-train form and none of them has ranks above the model's threshold.
 void require_ranks(Engine& engine);
-// Warns at the end of a run that ends so.
+// Warns in that case; for the end of a run.
 void warn_without_ranks(Engine& engine);
 
 // Removes everything but `kept`. Returns the number of entries removed; 0: the engine is unchanged.

@@ -170,7 +170,7 @@ void Trainer::begin() {
   }
   set_core_rates(engine_->model(), state_.core_rates);
   if (fresh && options_.ranks.floors.empty()) require_ranks(*engine_);
-  session_start_ = wall_seconds() - state_.seconds;
+  session_start_ = wall_seconds() - state_.seconds;  // create_folder() asks if the time of the run is over
   create_folder();
   if (fresh) warn_of_warmup(options_.schedule);
   metrics_ =

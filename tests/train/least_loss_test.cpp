@@ -62,7 +62,7 @@ TEST_CASE("a cut: an entry much larger than what is missing leaves only if small
 }
 
 TEST_CASE("a cut: what one bond of a chain has lost, its other bonds cannot lose again") {
-  // Of the 92 parameters 12 leave with the second entry of the chain's first bond (.9 / 12 against 1.4 / 16). Then the
+  // 12 of the 92 parameters leave with the second entry of the chain's first bond (.9 / 12 against 1.4 / 16). Then the
   // second entry of its other bond counts 1 / 1.9 of its importance: 1 / 11 would be more than 1.4 / 16.
   const std::vector<ChainDiagonals> chains{{"chain", {10, 1, 10}, {{1, 0.9}, {2, 1}}}, {"pair", {8, 8}, {{5, 2, 1.4}}}};
   const Kept kept = train::cut_with_least_loss(chains, {.size = 70}, 0);

@@ -83,8 +83,7 @@ void Table::read_pairs(TextReader& reader, const std::vector<std::string>& colum
       if (is_blank(row.text[i]))
         fail_input(
             "[data] {}: line {}: the text (column '{}') is empty; a pair is of two texts: write the text, or remove "
-            "the "
-            "row",
+            "the row",
             file, row.line, columns.at(i));
     add(row.text[0], row.text[1], -1);
   });

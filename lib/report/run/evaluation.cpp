@@ -56,7 +56,7 @@ const char* counted_words(data::Task task) {
   }
 }
 
-// What the data of a measure without a value lacks; "": not known.
+// The sentence on what the data lacks, for a measure without a value; "": not known.
 std::string what_is_missing(const EvaluationReport& evaluation) {
   const engine::ClickMetrics& clicks = evaluation.result.clicks;
   if (evaluation.task == data::Task::ctr)

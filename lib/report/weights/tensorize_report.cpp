@@ -92,25 +92,7 @@ Json body_json(const Result& result) {
   return json;
 }
 
-}  // namespace
-
-Table refined_blocks(const Result& result) {
-  Table table;
-  table.columns = {{"block", "block"},
-                   {"error_before", "as fitted", Unit::error},
-                   {"error_after", "trained", Unit::error},
-                   {"kept", "stored"},
-                   {"judged_error_before", "other text, as fitted", Unit::error},
-                   {"judged_error_after", "other text, as stored", Unit::error}};
-  for (const compress::BlockOutcome& block : result.blocks)
-    table.rows.push_back({static_cast<std::int64_t>(block.block + 1), block.before, block.after,
-                          block.kept ? "trained" : "as fitted", block.judged_before, block.judged_after});
-  return table;
-}
-
-namespace {
-
-// What the errors of the table are measured on.
+// Adds the notes that tell what each kind of error is measured on.
 void note_measures(const Result& result, Table& table) {
   const auto note = [&](const char* key) -> std::string& {
     return table.columns[static_cast<std::size_t>(table.column(key))].note;
@@ -126,6 +108,20 @@ void note_measures(const Result& result, Table& table) {
 }
 
 }  // namespace
+
+Table refined_blocks(const Result& result) {
+  Table table;
+  table.columns = {{"block", "block"},
+                   {"error_before", "as fitted", Unit::error},
+                   {"error_after", "trained", Unit::error},
+                   {"kept", "stored"},
+                   {"judged_error_before", "other text, as fitted", Unit::error},
+                   {"judged_error_after", "other text, as stored", Unit::error}};
+  for (const compress::BlockOutcome& block : result.blocks)
+    table.rows.push_back({static_cast<std::int64_t>(block.block + 1), block.before, block.after,
+                          block.kept ? "trained" : "as fitted", block.judged_before, block.judged_after});
+  return table;
+}
 
 LayerLines tensorize_layers(const Result& result) {
   Table table;

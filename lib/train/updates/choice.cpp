@@ -141,8 +141,7 @@ void MethodChoice::check_later(const MethodRule& rule, const layers::Parameters&
   if (std::any_of(all.begin(), all.end(), counts)) return;
   fail_input(
       "[train] --optimizer {}: has no effect, because the last word whose method takes a weight counts, and later "
-      "words "
-      "take all that it names; put it after them, or leave it out",
+      "words take all that it names; put it after them, or leave it out",
       word_of(rule));
 }
 

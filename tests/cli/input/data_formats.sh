@@ -59,7 +59,8 @@ run "$COMERA" pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data hard.c
 expect_exit 0
 same_everywhere model.safetensors finetune dense --data FILE --text text --label label --steps 3 --batch 4 --seq 8 \
   --quiet
-# Not --ratio: the names of the files are part of the file whose bytes it shares.
+# --rank and not --ratio: the header has the name of the text file, and its length changes the bytes that --ratio leaves
+# for ranks.
 same_everywhere model.safetensors tensorize dense --rank 4 --calibrate FILE --text text --tokenizer vocab.txt \
   --calibrate-tokens 256
 run "$COMERA" tensorize dense --rank 4 --calibrate hard.csv --text second --tokenizer vocab.txt \
