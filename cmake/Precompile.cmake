@@ -1,8 +1,9 @@
 # Headers of other people that most files include: parsing them is a third of the compile time. They are precompiled
 # once per combination of flags; the project's own headers are not, so a change of one compiles only its users again.
 # Every file still includes what it uses: clang-tidy compiles without this.
-set(COMERA_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory>
-  <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <fmt/core.h>)
+set(COMERA_COMMON_HEADERS <algorithm> <array> <atomic> <cmath> <cstdint> <cstring> <deque> <functional> <limits> <map>
+  <memory> <mutex> <numeric> <optional> <set> <span> <string> <string_view> <system_error> <tuple> <unordered_map>
+  <utility> <variant> <vector> <fmt/core.h>)
 # From precompiled headers, GCC reports false warnings about library functions that it has inlined.
 set(COMERA_PRECOMPILED_WARNINGS
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread>"

@@ -67,7 +67,13 @@ RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options, RankP
       active_(options.adapt && has_ranks(engine.model())) {
   std::vector<ChainDiagonals> chains = chains_of(engine.model());
   if (active_) set_floors(chains, options_.floors);  // refuses a name that matches nothing
+  if (options_.late_deadline < 0) options_.late_deadline = progress_.late_deadline;
   set_threshold();
+}
+
+void RankAdaptation::start_late(std::int64_t step, std::int64_t deadline) {
+  options_.late_start = step;
+  options_.late_deadline = progress_.late_deadline = deadline;
 }
 
 void RankAdaptation::set_threshold() {
@@ -197,7 +203,7 @@ void RankAdaptation::meet_target(bool enforced, Event& event) {
   set_threshold();
 }
 
-bool RankAdaptation::by_cuts() const { return options_.scheduled_cuts > 0 && options_.late_deadline >= 0; }
+bool RankAdaptation::by_cuts() const { return options_.scheduled_cuts > 0; }
 
 bool RankAdaptation::cut_due(std::int64_t step) const {
   const std::int64_t steps = options_.late_deadline - progress_.late_step;

@@ -2,8 +2,7 @@
 // 2405.14377, section 3): it weighs the task against the size, and entries that fall to the threshold are removed
 // permanently. The late stage brings the model to a target size in one of two ways:
 //   scheduled cuts      the loss alone is minimised, and the entries that it needs least are cut in a few steps
-//   CoMERA's objective  (scheduled_cuts 0, or a run whose steps are not known) pushes whichever of loss and size is
-//                       further from its target
+//   CoMERA's objective  (scheduled_cuts 0) pushes whichever of loss and size is further from its target
 #pragma once
 
 #include <cstdint>
@@ -48,9 +47,10 @@ struct RankProgress {
   double surrogate_start = 1;  // S^ when the run began
   std::int64_t late_step = 0;  // first step of the late stage; the size at that step is measured as the target is
   double late_size = 0;
-  std::vector<double> recent;  // the losses that L0 is the mean of
-  std::int64_t fallen = 0;     // entries removed so far because their diagonal fell to the threshold
-  std::int64_t cut = 0;        // entries removed so far by scheduled cuts
+  std::int64_t late_deadline = -1;  // of RankOptions, where it was not known before the stage began
+  std::vector<double> recent;       // the losses that L0 is the mean of
+  std::int64_t fallen = 0;          // entries removed so far because their diagonal fell to the threshold
+  std::int64_t cut = 0;             // entries removed so far by scheduled cuts
 
   std::string to_json() const;
   static RankProgress from_json(const std::string& text);
@@ -88,8 +88,9 @@ class RankAdaptation {
   Event before_step(std::int64_t step);
   // Reads the measurements of the step. May rebuild the model.
   Event after_step(std::int64_t step);
-  // Makes the late stage begin at this step, for a beginning that depends on time.
-  void start_late(std::int64_t step) { options_.late_start = step; }
+  // Makes the late stage begin at this step, for a beginning that depends on time; `deadline` as in RankOptions.
+  void start_late(std::int64_t step, std::int64_t deadline);
+  std::int64_t deadline() const { return options_.late_deadline; }
   // Meets the target now if the run ends before the target was met.
   Event finish(std::int64_t step);
 

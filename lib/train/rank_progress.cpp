@@ -10,6 +10,7 @@ std::string RankProgress::to_json() const {
                   {"fallen", fallen},
                   {"first_loss", first_loss},
                   {"late", late},
+                  {"late_deadline", late_deadline},
                   {"late_size", late_size},
                   {"late_step", late_step},
                   {"reached", reached},
@@ -30,6 +31,7 @@ RankProgress RankProgress::from_json(const std::string& text) {
   json.at("surrogate_start").get_to(progress.surrogate_start);
   progress.late_step = whole_number(json.at("late_step"));
   json.at("late_size").get_to(progress.late_size);
+  if (json.contains("late_deadline")) progress.late_deadline = whole_number(json["late_deadline"]);
   json.at("recent").get_to(progress.recent);
   if (json.contains("first_loss")) json["first_loss"].get_to(progress.first_loss);
   if (json.contains("fallen")) progress.fallen = whole_number(json["fallen"]);  // version 1 did not count them

@@ -55,31 +55,12 @@ void Trainer::build() {
   parts_.resize(static_cast<std::size_t>(options_.accumulate));
   steps_ = options_.schedule.steps = total_steps(options_, loader_->steps_per_epoch());
   if (options_.schedule.warmup == unset_warmup) options_.schedule.warmup = default_warmup(steps_);
-  resolve_stages();
+  late_ = LateStage(options_, steps_, loader_->steps_per_epoch());
+  options_.ranks.late_start = late_.known().start;
+  options_.ranks.late_deadline = late_.known().deadline;
   ranks_ = state_.step == 0 ? std::make_unique<RankAdaptation>(*engine_, options_.ranks, options_.optimizer.penalty)
                             : std::make_unique<RankAdaptation>(*engine_, options_.ranks, state_.ranks);
   plan_memory();
-}
-
-// By default the last third of a run is the late stage. The target is enforced at the middle of that stage at the
-// latest, and the remaining steps heal the model.
-void Trainer::resolve_stages() {
-  RankOptions& ranks = options_.ranks;
-  if (ranks.target == TargetKind::none) return;
-  if (options_.late_after) {
-    const std::optional<std::int64_t> steps =
-        steps_of(*options_.late_after, loader_->steps_per_epoch(), "--late-after");
-    if (!steps) late_seconds_ = options_.late_after->value;
-    ranks.late_start = steps.value_or(-1);
-  } else if (steps_ > 0) {
-    ranks.late_start = steps_ * 2 / 3;
-  } else {
-    late_seconds_ = options_.max_seconds * 2 / 3;
-  }
-  if (steps_ > 0 && ranks.late_start >= steps_)
-    fail_input("[chain] the late stage begins at step {}, but the run has {}; use a smaller --late-after",
-               ranks.late_start, steps_);
-  if (steps_ > 0 && ranks.late_start >= 0) ranks.late_deadline = ranks.late_start + (steps_ - ranks.late_start) / 2;
 }
 
 void Trainer::plan_memory() {
@@ -208,7 +189,8 @@ void Trainer::set_rates() {
 
 void Trainer::train_step() {
   const double start = wall_seconds();
-  if (late_seconds_ && seconds() >= *late_seconds_) ranks_->start_late(state_.step), late_seconds_.reset();
+  if (const auto stage = late_.begun(state_.step, seconds()); stage && ranks_->deadline() < 0)
+    ranks_->start_late(stage->start, stage->deadline);
   adapt(ranks_->before_step(state_.step));
   set_rates();
   take_batches();

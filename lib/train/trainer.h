@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "lib/train/late_stage.h"
 #include "lib/train/metrics.h"
 #include "lib/train/run_folder.h"
 #include "lib/train/teacher.h"
@@ -69,7 +70,6 @@ class Trainer {
 
  private:
   void build();
-  void resolve_stages();
   void plan_memory();
   void refuse_what_does_not_fit() const;
   std::string cheaper(std::size_t free) const;
@@ -121,7 +121,7 @@ class Trainer {
   std::optional<std::string> saved_recipe_;  // none: the run takes no further step
   TrainState state_;
   std::int64_t steps_ = 0;  // 0: no known end
-  std::optional<double> late_seconds_;
+  LateStage late_;
   double session_start_ = 0;
   double learning_rate_ = 0;  // of the step, without cores, diagonals and tables
   double last_save_ = 0, last_evaluation_ = 0;

@@ -173,6 +173,7 @@ TEST_CASE("the late stage reaches its target within 2 % and stops pruning there"
   options.target_value = 3;
   options.prune_every = 20;
   options.late_start = 60;
+  options.scheduled_cuts = 0;
   train::RankAdaptation ranks(engine, options);
   std::int64_t reached_at = -1;
   double size_at_end = 0;
@@ -209,6 +210,7 @@ TEST_CASE("a tolerance measures the loss of the late stage by what the early sta
   train::RankOptions options;
   options.target = train::TargetKind::ratio;
   options.target_value = 3;
+  options.scheduled_cuts = 0;
   options.late_start = 150;  // the mean of the last losses begins behind the first ones
   options.loss_tolerance = 0.02;
   train::RankAdaptation ranks(engine, options);
