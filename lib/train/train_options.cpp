@@ -318,7 +318,7 @@ std::vector<Option> rank_options() {
       row(g, "target-size", OptionType::size, "", "late stage: bytes of the whole weights file to reach"),
       number(g, "target-fraction", "", 0, 1, "late stage: share of the tensorised size after the early stage to reach"),
       row(g, "late-after", OptionType::period, "",
-          "start of the late stage: steps, epochs or time; default: two thirds of the steps"),
+          "start of the late stage: steps, epochs or time; default: two thirds of the run"),
       row(g, "rank-floor", OptionType::list, "",
           "ranks that adaptation leaves to every inner bond: R for all layers, GLOB=R by name, the last match counts; "
           "without one a layer can lose all ranks and end as its bias"),
