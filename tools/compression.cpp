@@ -40,14 +40,18 @@ void check_plan(const OptionValues& values) {
 }
 
 compress::MadeFor made_for(const OptionValues& values) {
+  using compress::MadeFor;
   const std::string& name = values.text("for");
-  return name == "gguf" ? compress::MadeFor::gguf : name == "onnx" ? compress::MadeFor::onnx : compress::MadeFor::any;
+  if (name == "gguf") return MadeFor::gguf;
+  if (name == "onnx") return MadeFor::onnx;
+  return name == "hf" ? MadeFor::hf : MadeFor::any;
 }
 
 std::vector<quant::Grid> grids_of(const std::string& bits, compress::MadeFor made_for) {
   using quant::Grid;
   if (bits == "none") return {};
-  if (bits == "auto" && made_for != compress::MadeFor::any) return {Grid::q8_0, Grid::q4_1, Grid::q4_0};
+  const bool few_bits = made_for == compress::MadeFor::any || made_for == compress::MadeFor::hf;
+  if (bits == "auto" && !few_bits) return {Grid::q8_0, Grid::q4_1, Grid::q4_0};
   if (bits == "auto") return {Grid::q8_0, Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0};
   return {compress::grid_of_bits(bits).value()};
 }

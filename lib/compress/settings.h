@@ -26,9 +26,10 @@ struct Goal {
   bool needs_losses() const { return !rank && plan_file.empty(); }
 };
 
-// The program that the result is for. GGUF has no chains, no grids of 2 and 3 bits, and whole blocks alone; ONNX graphs
-// store 2 and 3 bits in 4.
-enum class MadeFor : std::uint8_t { any, gguf, onnx };
+// The format that the result is for. GGUF has no chains, no grids of 2 and 3 bits, and whole blocks alone; ONNX graphs
+// store 2 and 3 bits in 4; a folder for transformers (hf) has no chains: weights on grids become dense, their
+// corrections an adapter of PEFT.
+enum class MadeFor : std::uint8_t { any, gguf, onnx, hf };
 
 // Training of each block after its layers are fitted (lib/compress/refine).
 struct Refinement {

@@ -187,8 +187,8 @@ std::vector<Option> grid_options() {
        .default_text = "any",
        .group = "Form",
        .help = "only forms that this format stores: gguf: dense, 4 and 8 bits, low-rank corrections; onnx: all but 2 "
-               "and 3 bits (export --quantized)",
-       .choices = {"any", "gguf", "onnx"}},
+               "and 3 bits (export --quantized); hf: dense, bits, low-rank corrections (export --to peft)",
+       .choices = {"any", "gguf", "onnx", "hf"}},
       {.name = "sweeps",
        .type = OptionType::integer,
        .default_text = "4",

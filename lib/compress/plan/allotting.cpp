@@ -79,13 +79,19 @@ class Allotting {
 
   // Dense if that is smaller or faster.
   void by_rank(std::int64_t rank) {
+    require_rank(rank);
     for (LayerJob* job : open_) {
       const Candidate& candidate = job->candidate;
       LayerPlan plan = *job->first;
       const bool ruled = plan.rank > 0;
       if (!ruled) plan.rank = std::min(rank, std::min(candidate.in(), candidate.out()));
       if (plan.form == PlannedForm::grid) {
-        settle(*job, {false, plan.rank, 0, 0});
+        const bool larger = !ruled && planned_bytes(plan, candidate) >= candidate.bytes();
+        settle(*job, {larger, plan.rank, 0, 0});
+        if (larger)
+          job->sizes[size_].plan.reason =
+              fmt::format("with a correction of rank {} it would be larger than dense {} x {}", plan.rank,
+                          candidate.in(), candidate.out());
         continue;
       }
       const bool slower = plan.rank > break_even_rank(candidate) && !request_.settings.allow_slower;
@@ -118,6 +124,14 @@ class Allotting {
   }
 
  private:
+  // A layer with fewer rows or columns takes the largest rank that it can have.
+  void require_rank(std::int64_t rank) const {
+    std::int64_t largest = 0;
+    for (const LayerJob* job : open_) largest = std::max(largest, std::min(job->candidate.in(), job->candidate.out()));
+    if (!open_.empty() && rank > largest)
+      fail_input("[tensorize] --rank {}: no weight has a rank above {}; use a smaller one", rank, largest);
+  }
+
   std::uint64_t file_bytes() const { return planned_bytes(request_.counted, jobs_, size_, request_.calibrated()); }
 
   void settle_all(const tt::Allocation& allocation) {

@@ -148,6 +148,8 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
     fail_input("{}: ttm is a form of tables; use tt, lowrank or auto for a linear layer", where);
   if (plan.form == PlannedForm::tt && candidate.table)
     fail_input("{}: tt is a form of linear layers; use ttm, lowrank or auto for a table", where);
+  if (plan.form == PlannedForm::grid && plan.layout.exact_rows != 0)
+    fail_input("{}: a weight on bits has no exact rows; leave them out, or use form:lowrank or form:ttm", where);
   // Padding rows allow a ttm larger bonds than the table itself could fill.
   if (plan.form == PlannedForm::grid && plan.rank == 0) return;
   const std::int64_t largest =
