@@ -41,10 +41,6 @@ std::int64_t types_of(const models::ModelSpec& spec) {
   return encoder ? encoder->types : 0;
 }
 
-bool holds_model(const std::string& folder) {
-  return path_exists(join_path(join_path(folder, io::transformer_place(folder)), "config.json"));
-}
-
 void fail_difference(const char* what, const Difference& difference, const std::string& path) {
   fail_run(
       "[export] {}: the {} differs from the model by {}, and {} is the most that rounding explains; nothing was left, "
@@ -134,26 +130,6 @@ Exported write_and_compare(const std::string& place, const io::ModelFolder& fold
 
 }  // namespace
 
-void finish(AtomicFolder& made, const Target& target) {
-  check_stop();
-  if (target.force) return made.commit();
-  made.commit_new();
-}
-
-void check_target(const Target& target) {
-  if (target.is_onnx()) io::remove_half_onnx(target.path);
-  if (target.is_onnx() && !target.force) io::require_free_data("export", target.path);
-  if (!path_exists(target.path)) return;
-  const bool folder = is_folder(target.path);
-  if (folder) refuse_locked(Folder(target.path));
-  if (!target.is_file() && folder && is_empty_folder(target.path)) return;
-  if (target.force && folder != target.is_file() && (!folder || holds_model(target.path))) return;
-  if (target.force)
-    fail_input("[export] {}: is not what an export leaves, so --force does not replace it; name another {}",
-               target.path, folder ? "folder" : "file");
-  fail_input("[export] {}: exists already; use another name, or --force to replace it", target.path);
-}
-
 Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source,
                               const models::ModelSpec& spec, engine::Engine& engine, const std::string& adapter) {
   const models::ModelSpec dense_spec = models::spec_from_folder(dense);
@@ -199,7 +175,7 @@ std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::Mo
 
 Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
                      const Target& target, engine::Engine& engine) {
-  check_target(target);
+  check_target(target, folder.path());
   // A single file is first written in a separate folder. Its data file must have its final name, and neither file may
   // remain if the comparison fails.
   AtomicFolder making(target.path);

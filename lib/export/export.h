@@ -9,6 +9,7 @@
 #include "lib/core/files/file.h"
 #include "lib/engine/engine.h"
 #include "lib/export/settings.h"
+#include "lib/export/target.h"
 #include "lib/io/tt_format.h"
 #include "models/architecture.h"
 
@@ -28,21 +29,6 @@ struct Exported {
   std::vector<std::string> left_out = {};  // files of the source that hold weights in other formats
   std::optional<Difference> difference = {};
 };
-
-// The target of an export. "<..>.onnx" and "<..>.gguf" are files. Any other path is a folder, with the model,
-// config.json and the tokenizer's files.
-struct Target {
-  std::string path;
-  bool force = false;  // replace an existing target
-  bool is_onnx() const { return path.ends_with(".onnx"); }
-  bool is_gguf() const { return path.ends_with(".gguf"); }
-  bool is_file() const { return is_onnx() || is_gguf(); }
-};
-// InputError if the target exists. With force, only if it is a folder that holds no model, or if a run is writing to
-// it.
-void check_target(const Target& target);
-// Moves a finished folder to its target. With force, an existing target is removed.
-void finish(AtomicFolder& made, const Target& target);
 
 // The bytes and nodes of the graph without writing it. InputError: weights that do not fit the configuration.
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options);

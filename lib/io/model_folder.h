@@ -83,5 +83,7 @@ struct CopiedFiles {
   std::vector<std::string> copied, left_out;  // names relative to the original folder
 };
 CopiedFiles copy_side_files(const std::string& from, const std::string& to, CopyLayout layout);
+// The relative names that such a copy may have, in either layout.
+std::vector<std::string> side_file_names(const std::string& from);
 
 }  // namespace comera::io

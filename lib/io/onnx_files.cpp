@@ -35,14 +35,14 @@ std::string identity_of(const Folder& folder, const std::string& name) {
                      status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
-// True if the graph uses its own data file. An unreadable graph cannot be checked, so its data counts as its own.
-bool has_data(const std::string& path) {
+// True if the graph uses its own data file; none if it cannot be read.
+std::optional<bool> has_data(const std::string& path) {
   try {
     for (const std::string& file : onnx_data_files(path))
       if (file == join_path(parent_path(path), base_name(path) + data_ending)) return true;
     return false;
   } catch (const InputError&) {
-    return true;
+    return std::nullopt;
   }
 }
 
@@ -74,7 +74,7 @@ void remove_half_onnx(const std::string& path) {
   for (const std::string& text : read_leftovers(folder, data)) {
     const std::string identity = identity_of(folder, data);
     const bool ours = !identity.empty() && text.find(identity) != std::string::npos;
-    if (ours && (folder.kind(base_name(path)) == EntryKind::none || !has_data(path))) folder.remove(data);
+    if (ours && (folder.kind(base_name(path)) == EntryKind::none || has_data(path) == false)) folder.remove(data);
   }
   remove_leftovers(folder, data);
 }
@@ -95,7 +95,7 @@ void move_onnx(const std::vector<std::string>& files, const std::string& path, b
   require_place(target, name, replace);
   const bool pair = files.size() > 1;
   const bool replaces_pair =
-      replace && target.kind(name) != EntryKind::none && target.kind(data) == EntryKind::file && has_data(path);
+      replace && target.kind(name) != EntryKind::none && target.kind(data) == EntryKind::file && has_data(path) == true;
   if (pair) require_place(target, data, replaces_pair);
   std::optional<Temporary> marker;
   if (pair || replaces_pair)

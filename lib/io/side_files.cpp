@@ -170,6 +170,19 @@ CopiedFiles copy_side_files(const std::string& from, const Folder& to, CopyLayou
   return result;
 }
 
+std::vector<std::string> side_file_names(const std::string& from) {
+  if (is_gguf_file(from)) return {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"};
+  std::vector<std::string> names;
+  SkippedFiles skipped;
+  const std::vector<std::string> found = Collector(from, skipped).take();
+  for (const CopyLayout layout : {CopyLayout::same, CopyLayout::on_top}) {
+    const SideFiles files(found, transformer_place(from), layout);
+    for (const std::string& name : found)
+      if (const std::string target = files.target_of(name); !target.empty()) names.push_back(target);
+  }
+  return names;
+}
+
 CopiedFiles copy_side_files(const std::string& from, const std::string& to, CopyLayout layout) {
   SkippedFiles skipped;
   return copy_side_files(from, Folder::made(to), layout, CopyOver::replace, skipped);

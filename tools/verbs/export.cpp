@@ -175,7 +175,7 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
     print_dense(values, folder.path(), exporting::plan_dense_folder(folder), difference);
     return 0;
   }
-  exporting::check_target(target);
+  exporting::check_target(target, folder.path());
   exporting::CheckFolder check;
   if (exporting::plan_dense_folder(folder).chains > 0) check = check_of(values, folder, target.path, "", difference);
   const exporting::DenseFolder dense = exporting::write_dense_folder(folder, target, check);
@@ -216,7 +216,7 @@ int export_peft(const OptionValues& values, const io::ModelFolder& folder, const
     return 0;
   }
   exporting::plan_peft_folder(folder);  // a model without corrections is refused first
-  exporting::check_target(target);
+  exporting::check_target(target, folder.path());
   const auto check = check_of(values, folder, target.path, exporting::adapter_folder, difference);
   print_peft(values, exporting::write_peft_folder(folder, target, check), difference);
   return 0;
@@ -326,7 +326,7 @@ int run_export(const OptionValues& values) {
     print(values, exporting::plan_onnx(folder, spec, options));
     return 0;
   }
-  exporting::check_target(target);
+  exporting::check_target(target, folder.path());
   const OpenMachine open = open_machine(values);
   const auto engine = open_engine(open.machine, folder, spec);
   print(values, exporting::export_onnx(folder, spec, options, target, *engine));

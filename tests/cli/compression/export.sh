@@ -93,8 +93,37 @@ run "$COMERA" export run -o . --force
 expect_refused ': holds MODEL run'
 mkdir precious && touch precious/thing
 run "$COMERA" export run -o precious --force
-expect_refused 'does not replace it'
+expect_refused 'does not replace it|does not replace the folder'
 expect_file precious/thing
+# --force replaces weights and files that are written again, and no other file.
+run "$COMERA" export run -o replaced --to safetensors
+expect_exit 0
+for foreign in thesis.txt .git/HEAD data/set.tsv recipe.toml src/model.safetensors; do
+  mkdir -p "replaced/$(dirname "$foreign")" && echo precious >"replaced/$foreign"
+  for form in onnx safetensors; do
+    run "$COMERA" export run -o replaced --force --to "$form"
+    expect_refused "holds $foreign, which this export would not write again"
+    expect_file "replaced/$foreign"
+  done
+  rm "replaced/$foreign"
+  find replaced -type d -empty -delete
+done
+ln -s /etc/passwd replaced/link
+run "$COMERA" export run -o replaced --force --to safetensors
+expect_refused 'holds link, which'
+rm replaced/link
+for form in onnx safetensors onnx; do
+  run "$COMERA" export run -o replaced --force --to "$form"
+  expect_exit 0
+done
+expect_no_file replaced/model.safetensors
+mkdir project && echo '{"port": 80}' >project/config.json
+run "$COMERA" export run -o project --force
+expect_refused 'holds config.json, which'
+run "$COMERA" finetune run --data train.tsv --dev dev.tsv --text text --label label --steps 1 --batch 4 -o tuned
+expect_exit 0
+run "$COMERA" export run -o tuned --to safetensors --force
+expect_refused 'holds .*checkpoints/'
 run "$COMERA" export missing -o new
 expect_refused 'missing'
 run "$COMERA" export run -o new --dry-run --json

@@ -122,6 +122,11 @@ printf 'precious\n' >forced.onnx.data
 run "$COMERA" export model -o forced.onnx --force
 expect_exit 0
 expect_equal "$(cat forced.onnx.data)" precious
+# Nor to a file that is no graph.
+echo precious >forced.onnx
+run "$COMERA" export model -o forced.onnx --force
+expect_exit 0
+expect_equal "$(cat forced.onnx.data)" precious
 # If --force replaces a graph by one without a data file, the old data file is removed.
 cp graph.onnx forced.onnx && sed -i 's/graph.onnx.data/force.onnx.data/g' forced.onnx && mv forced.onnx force.onnx &&
   cp graph.onnx.data force.onnx.data
