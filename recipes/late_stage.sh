@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Is adapting ranks worth anything? The quickstart's TT model learns definitions, and its ranks fall to a share of their
-# size in four ways, with as many steps in all: by scheduled cuts (the default), by CoMERA's objective, by one cut in the
-# last step, and with a small rank from the start. The first three continue one early stage. Ends with a table: accuracy
-# on dev by way and share, and how many rank entries fell or were cut.
+# Is adapting ranks worth anything? The quickstart's TT model learns definitions, and its ranks are cut to a share of
+# their size in four ways, with as many steps in all: by scheduled cuts (the default), by CoMERA's objective, by one cut
+# in the last step, and with a small rank from the start. The first three continue one early stage. Ends with a table:
+# accuracy on dev by way and share, and how many rank entries fell or were cut.
 #
 #   recipes/late_stage.sh [--smoke] [FOLDER]      default: runs/late_stage, or runs/late_stage-smoke
 #

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job in some minutes on two cores. The same small encoder learns to classify definitions four times: dense, in
-# tensor-train form, in that form with ranks that fall until it has half the size, and in that form with three times the
+# tensor-train form, in that form with ranks that are cut until it has half the size, and in that form with three times the
 # steps, which take about as long as those of the dense model. Ends with one table.
 #
 #   recipes/quickstart.sh [--smoke] [FOLDER]      default: runs/quickstart, or runs/quickstart-smoke
