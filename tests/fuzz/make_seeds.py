@@ -336,7 +336,7 @@ WORDS = {
     "fuzz_gguf": ["GGUF", "general.alignment"],
     "fuzz_template": template_seeds.WORDS,
     "fuzz_gguf_model": ["llama", "qwen3", "general.architecture", "attention.head_count", "blk.0.attn_q.weight",
-                        "rope.freq_base", "tokenizer.ggml.model", "gpt2", "output.weight"],
+                        "rope.freq_base", "rope_freqs.weight", "tokenizer.ggml.model", "gpt2", "output.weight"],
     "fuzz_adapter_config": [*ADAPTER, "1e308", "-1", "0", "null", "true", "9223372036854775807"],
     "fuzz_state": [*STATE, *POSITION, *RANKS, *CLICKS, *CLICKS["bins"][0], "1e300", "-1", "9223372036854775808", "null", "checksum"],
     "fuzz_sentencepiece": ["\\x12", "\\x1a", "\\x00\\x00\\x04\\x00", "\\xff\\xff\\xff\\x7f"],

@@ -17,6 +17,7 @@
 #include "lib/io/gguf/gguf.h"
 #include "lib/io/gguf/gguf_model.h"
 #include "lib/io/gguf/gguf_names.h"
+#include "lib/io/gguf/gguf_rope.h"
 #include "lib/quant/grid.h"
 
 namespace comera::exporting {
@@ -42,8 +43,6 @@ struct Weight {
   // The row of the folder's weight that is row `row` of the file.
   std::int64_t source_row(std::int64_t row) const { return head_rows > 0 ? io::unpaired_row(row, head_rows) : row; }
 };
-
-constexpr const char* rope_divisors_name = "rope_freqs.weight";
 
 GgufType type_of(Grid grid) {
   if (grid == Grid::q8_0) return GgufType::Q8_0;
@@ -97,7 +96,7 @@ class Plan {
   // Reads the finished file as a model and compares every number: the reader finds rows of pairs by its own rules.
   void check(const std::string& path) const {
     const auto file = std::make_shared<const io::GgufFile>(path);
-    const io::GgufWeights model(file, rope_divisors_name);
+    const io::GgufWeights model(file);
     std::map<std::string, const io::StoredTensor*> read;
     for (const io::StoredTensor& tensor : model.tensors()) read[tensor.name] = &tensor;
     TaskProgress task("checking tensors", std::ssize(list_));
@@ -105,7 +104,7 @@ class Plan {
       check_stop();
       if (weight.name.empty()) {  // divisors, which no folder has
         compare(weight, [&](std::int64_t row, std::span<float> out) {
-          file->read_row(*file->find(rope_divisors_name), row, out);
+          file->read_row(*file->find(io::rope_divisors_name), row, out);
         });
       } else {
         const io::StoredTensor& tensor = *read.at(weight.name);
@@ -130,7 +129,7 @@ class Plan {
       add({tensor.name}, dense_type(tensor.type, tensor.shape), tensor.shape);
     }
     if (spec_.scaling.kind == models::RopeKind::llama3)
-      list_.push_back({.tensor = {rope_divisors_name, GgufType::F32, {spec_.head_size / 2}}});
+      list_.push_back({.tensor = {io::rope_divisors_name, GgufType::F32, {spec_.head_size / 2}}});
     for (const Weight& weight : list_) by_name_[weight.tensor.name] = &weight;
   }
 

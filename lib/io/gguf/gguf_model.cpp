@@ -1,12 +1,13 @@
 #include "lib/io/gguf/gguf_model.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
 #include "lib/io/gguf/gguf_names.h"
+#include "lib/io/gguf/gguf_rope.h"
+#include "lib/io/gguf/gguf_settings.h"
 #include "lib/io/gguf/gguf_tokenizer.h"
 #include "lib/io/safetensors.h"
 
@@ -30,10 +31,10 @@ class Names {
                  key_heads_, most);
   }
 
-  std::map<std::string, Source> sources(std::string_view but) const {
+  std::map<std::string, Source> sources() const {
     std::map<std::string, Source> found;
     for (const GgufTensor& tensor : file_.tensors()) {
-      if (tensor.name == but) continue;
+      if (tensor.name == rope_divisors_name) continue;  // part of the configuration
       const auto [name, source] = source_of(tensor);
       if (!found.emplace(name, source).second)
         fail_input("{}: tensor {} has the same meaning as another one", file_.path(), printable(tensor.name));
@@ -72,75 +73,40 @@ StoredType type_of(GgufType type) {
   return type == GgufType::BF16 ? StoredType::BF16 : StoredType::F32;
 }
 
-// Things that change the answers and that such a folder does not hold, or that other architectures have.
-void require_llama(const GgufFile& file) {
-  const std::string& architecture = file.text("general.architecture");
-  if (architecture != "llama" && architecture != "qwen2" && architecture != "qwen3")
-    fail_input("{}: holds a model of architecture {}; llama, qwen2 and qwen3 are read", file.path(),
-               printable(architecture));
-  for (const std::string& key : {gguf_key(file, "expert_count"), gguf_key(file, "attention.sliding_window")})
-    if (file.has(key) && file.integer(key) > 0)
-      fail_input("{}: key {} is {}; such models are not read", file.path(), key, file.integer(key));
-}
-
-double shortest(double stored);
-
-// `rope_scaling` of config.json; empty: the positions are not scaled.
-Json rope_scaling(const GgufFile& file) {
-  const std::string type_key = gguf_key(file, "rope.scaling.type");
-  const std::string type = file.has(type_key) ? file.text(type_key) : "none";
-  if (type == "none") return Json::object();
-  if (type != "linear" && type != "yarn")
-    fail_input("{}: the positions are scaled ({}); linear and yarn are read", file.path(), printable(type));
-  Json scaling{{"rope_type", type}, {"factor", shortest(file.real(gguf_key(file, "rope.scaling.factor")))}};
-  if (const std::string key = gguf_key(file, "rope.scaling.original_context_length"); type == "yarn" && file.has(key))
-    scaling["original_max_position_embeddings"] = file.integer(key);
-  return scaling;
-}
-
-// The shortest decimal of the float that the file stores: 1e-05, not 9.99999974737875e-06.
-double shortest(double stored) {
-  char text[32];
-  const auto end = std::to_chars(std::begin(text), std::end(text), static_cast<float>(stored)).ptr;
-  double value = stored;
-  std::from_chars(std::begin(text), end, value);
-  return value;
-}
-
 }  // namespace
 
 Json gguf_config(const GgufFile& file) {
-  require_llama(file);
+  require_known_architecture(file);
   const std::int64_t width = file.integer(gguf_key(file, "embedding_length")),
                      heads = file.integer(gguf_key(file, "attention.head_count"));
   const auto optional = [&](const std::string& key, std::int64_t otherwise) {
     return file.has(key) ? file.integer(key) : otherwise;
   };
   if (heads < 1 || width < 1) fail_input("{}: {} heads of a width of {} are no model", file.path(), heads, width);
+  const std::int64_t head_size = gguf_head_size(file, width, heads);
+  check_gguf_settings(file, head_size);
   const GgufTensor* table = file.find("token_embd.weight");
   if (!table || table->shape.size() != 2) fail_input("{}: tensor token_embd.weight is missing", file.path());
-  Json config{
-      {"architectures",
-       {is_llama(file)   ? "LlamaForCausalLM"
-        : is_qwen3(file) ? "Qwen3ForCausalLM"
-                         : "Qwen2ForCausalLM"}},
-      {"model_type", file.text("general.architecture")},
-      {"hidden_size", width},
-      {"intermediate_size", file.integer(gguf_key(file, "feed_forward_length"))},
-      {"num_hidden_layers", file.integer(gguf_key(file, "block_count"))},
-      {"num_attention_heads", heads},
-      {"num_key_value_heads", optional(gguf_key(file, "attention.head_count_kv"), heads)},
-      {"head_dim", optional(gguf_key(file, "attention.key_length"), width / heads)},
-      {"max_position_embeddings", file.integer(gguf_key(file, "context_length"))},
-      {"rms_norm_eps", shortest(file.real(gguf_key(file, "attention.layer_norm_rms_epsilon")))},
-      {"rope_theta",
-       file.has(gguf_key(file, "rope.freq_base")) ? shortest(file.real(gguf_key(file, "rope.freq_base"))) : 10000.0},
-      {"hidden_act", "silu"},
-      {"tie_word_embeddings", file.find("output.weight") == nullptr},
-      {"vocab_size", table->shape[0]}};
+  Json config{{"architectures",
+               {is_llama(file)   ? "LlamaForCausalLM"
+                : is_qwen3(file) ? "Qwen3ForCausalLM"
+                                 : "Qwen2ForCausalLM"}},
+              {"model_type", file.text("general.architecture")},
+              {"hidden_size", width},
+              {"intermediate_size", file.integer(gguf_key(file, "feed_forward_length"))},
+              {"num_hidden_layers", file.integer(gguf_key(file, "block_count"))},
+              {"num_attention_heads", heads},
+              {"num_key_value_heads", optional(gguf_key(file, "attention.head_count_kv"), heads)},
+              {"head_dim", head_size},
+              {"max_position_embeddings", file.integer(gguf_key(file, "context_length"))},
+              {"rms_norm_eps", shortest(file.real(gguf_key(file, "attention.layer_norm_rms_epsilon")))},
+              {"rope_theta", gguf_theta(file)},
+              {"hidden_act", "silu"},
+              {"tie_word_embeddings", file.find("output.weight") == nullptr},
+              {"vocab_size", table->shape[0]}};
   if (is_llama(file) || is_qwen3(file)) config["attention_bias"] = file.find("blk.0.attn_q.bias") != nullptr;
   if (is_llama(file)) config["mlp_bias"] = file.find("blk.0.ffn_up.bias") != nullptr;
-  if (Json scaling = rope_scaling(file); !scaling.empty()) config["rope_scaling"] = std::move(scaling);
+  if (Json scaling = gguf_rope_scaling(file, head_size); !scaling.empty()) config["rope_scaling"] = std::move(scaling);
   for (const char* name : {"bos", "eos"})
     if (file.has(gguf_token_key(name))) config[fmt::format("{}_token_id", name)] = file.integer(gguf_token_key(name));
   return config;
@@ -152,9 +118,9 @@ void check_holds_tensors(const GgufFile& file) {
                file.path());
 }
 
-GgufWeights::GgufWeights(std::shared_ptr<const GgufFile> file, std::string_view but) : file_(std::move(file)) {
+GgufWeights::GgufWeights(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {
   check_holds_tensors(*file_);
-  sources_ = Names(*file_).sources(but);
+  sources_ = Names(*file_).sources();
   for (const auto& [name, source] : sources_) {
     const StoredType type = type_of(source.tensor->type);
     const FileShape& shape = source.tensor->shape;

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <string_view>
 
 #include "lib/io/gguf/gguf.h"
 #include "lib/io/json.h"
@@ -21,8 +20,8 @@ void check_holds_tensors(const GgufFile& file);
 // embedding. Quantised tensors become fp32 on request, others keep their type.
 class GgufWeights final : public WeightFile {
  public:
-  // `but`: a tensor of the file that is left out. InputError: another tensor that such a folder cannot hold.
-  explicit GgufWeights(std::shared_ptr<const GgufFile> file, std::string_view but = {});
+  // Divisors of frequencies are no weights (gguf_rope.h). InputError: another tensor that such a folder cannot hold.
+  explicit GgufWeights(std::shared_ptr<const GgufFile> file);
 
   const std::string& path() const override { return file_->path(); }
   // The bytes of the dense file with the same tensors, so that ratios and budgets are those of the folder.

@@ -85,6 +85,34 @@ printf 'GGUF\003\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' > empty.gguf
 run "$COMERA" inspect empty.gguf
 expect_refused 'empty.gguf: holds no tensors, so it is no model'
 
+# Positions of kind llama3: the constants come back from the divisors of the file. A key that no model here has is
+# refused.
+cp -r llama scaled
+python3 - <<'PY'
+import json
+config = json.load(open("scaled/config.json"))
+config["rope_scaling"] = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                          "original_max_position_embeddings": 64}
+json.dump(config, open("scaled/config.json", "w"))
+PY
+run "$COMERA" export scaled -o scaled.gguf
+expect_exit 0
+for model in scaled scaled.gguf llama; do
+  "$COMERA" evaluate "$model" --data text.txt --seq 32 --json >"$model.json" 2>/dev/null || fail "$model is evaluated"
+done
+python3 - <<'PY'
+import json
+folder, file, plain = (json.load(open(f"{name}.json"))["loss"] for name in ("scaled", "scaled.gguf", "llama"))
+assert folder == file != plain, (folder, file, plain)
+data = open("scaled.gguf", "rb").read()
+open("unknown.gguf", "wb").write(data.replace(b"llama.feed_forward_length", b"llama.something_else_here"))
+open("partial.gguf", "wb").write(data.replace(b"llama.rope.dimension_count\4\0\0\0\x10", b"llama.rope.dimension_count\4\0\0\0\x08"))
+PY
+run "$COMERA" evaluate unknown.gguf --data text.txt
+expect_refused 'key llama.something_else_here is not known'
+run "$COMERA" evaluate partial.gguf --data text.txt
+expect_refused 'key llama.rope.dimension_count is 8, and 16 alone is read'
+
 # SentencePiece's BPE: the file has the tokenizer of the folder, and so has the folder of the file.
 cp -r llama pieces
 rm pieces/tokenizer*
