@@ -33,7 +33,8 @@ GgufBytes llama(const char* split = "smollm") {
                                    {"tokenizer.ggml.eos_token_id", 2}})
     file.number_key(key, value);
   file.real_key("llama.attention.layer_norm_rms_epsilon", 1e-5f).real_key("llama.rope.freq_base", 100000);
-  file.text_key("tokenizer.ggml.model", "gpt2").text_key("tokenizer.ggml.pre", split);
+  file.text_key("tokenizer.ggml.model", "gpt2");
+  if (split) file.text_key("tokenizer.ggml.pre", split);
   file.text_key("tokenizer.chat_template", "{{ messages }}");
   file.texts_key("tokenizer.ggml.tokens", {"a", "b", "<end>"}).texts_key("tokenizer.ggml.merges", {"a b"});
   file.numbers_key("tokenizer.ggml.token_type", {1, 1, 3});
@@ -157,6 +158,17 @@ TEST_CASE("gguf model: the tokenizer is read, or the reason why not is told") {
   }
   for (const io::Json& frame : {framed("smollm", {}), framed("smollm", false), framed("llama-bpe", false)})
     CHECK(frame.is_null());
+
+  const auto refused_tokenizer = [](const GgufBytes& bytes) {
+    io::gguf_tokenizer_files(io::GgufFile(Written(bytes).path()));
+  };
+  CHECK_THROWS_WITH(refused_tokenizer(llama("default")), Contains("key tokenizer.ggml.pre is \"default\"") &&
+                                                             Contains("gpt-2, smollm") && Contains("--tokenizer"));
+  CHECK_THROWS_WITH(refused_tokenizer(llama(nullptr)),
+                    Contains("key tokenizer.ggml.pre is missing") && Contains("--tokenizer"));
+
+  CHECK_THROWS_WITH(refused_tokenizer(llama().flag_key("tokenizer.ggml.add_eos_token", true)),
+                    Contains("key tokenizer.ggml.add_eos_token is true"));
 
   GgufBytes other;
   other.text_key("tokenizer.ggml.model", "t5");

@@ -39,13 +39,28 @@ void require_utf8(const GgufFile& file, const char* key) {
 }
 
 WordSplit split_of(const GgufFile& file) {
-  const std::string kind = file.has("tokenizer.ggml.pre") ? file.text("tokenizer.ggml.pre") : "default";
+  constexpr const char* key = "tokenizer.ggml.pre";
+  if (!file.has(key))
+    fail_input(
+        "{}: key {} is missing, so it is unknown how texts are split ({} are read); name a tokenizer of the "
+        "model with --tokenizer",
+        file.path(), key, known_splits());
+  const std::string& kind = file.text(key);
   if (std::optional<WordSplit> split = split_named(kind)) return *std::move(split);
-  fail_input("{}: texts are split as \"{}\"; {} are known", file.path(), printable(kind), known_splits());
+  fail_input(
+      "{}: key {} is \"{}\"; the ways to split texts that are read are {}; name a tokenizer of the model with "
+      "--tokenizer",
+      file.path(), key, printable(kind), known_splits());
 }
 
 // The piece before every text, if the file wants one. Without the key llama.cpp puts it before texts of llama-bpe.
 Json frame_of(const GgufFile& file, const std::string& split) {
+  constexpr const char* end_key = "tokenizer.ggml.add_eos_token";
+  if (file.has(end_key) && file.flag(end_key))
+    fail_input(
+        "{}: key {} is true, and false alone is read with byte-level BPE; name a tokenizer of the model with "
+        "--tokenizer",
+        file.path(), end_key);
   const std::string id_key = gguf_token_key("bos");
   constexpr const char* key = "tokenizer.ggml.add_bos_token";
   if (!file.has(id_key) || !(file.has(key) ? file.flag(key) : split == "llama-bpe")) return nullptr;
