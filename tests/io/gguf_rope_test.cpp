@@ -80,6 +80,7 @@ TEST_CASE("gguf rope: divisors of frequencies are positions of kind llama3") {
                              llama32,
                              Llama3{500000, 16, 1, 4, 4096, 128},
                              {10000, 8, 1, 4, 64, 32},
+                             {10000, 8, 1, 4, 32, 16},
                              {1e6f, 4, 1, 8, 32768, 96},
                              {500000, 2.5f, 1, 32, 2048, 64}}) {
     const io::Json found = scaling_of(file_of(rope, divisors_of(rope)), rope.head_size);

@@ -37,6 +37,7 @@ struct Ramp {
   double low, high, context;
 };
 constexpr Ramp standard{1, 4, 8192};
+constexpr double edge = 1e-6;  // of a ramp from 0 to 1
 
 class Divisors {
  public:
@@ -105,6 +106,11 @@ class Divisors {
 
   std::vector<Ramp> candidates() const {
     std::vector<Ramp> all{standard};
+    // With the usual `low` and `high` one pair on the ramp tells the context.
+    for (std::size_t i = 0; i < divisors_.size() && all.size() == 1; ++i)
+      if (kept(i) > edge && kept(i) < 1 - edge)
+        all.push_back({standard.low, standard.high,
+                       std::round((standard.low + kept(i) * (standard.high - standard.low)) / turns_[i])});
     const std::optional<Ramp> found = solved();
     if (!found) return all;
     const auto rounded = [](double value) { return std::round(value * 1e4) / 1e4; };
@@ -117,7 +123,6 @@ class Divisors {
   // The ramp through the first and the last pair on it, with the context of `standard`. Where it has fewer than two,
   // through the pairs beside it.
   std::optional<Ramp> solved() const {
-    constexpr double edge = 1e-6;
     const std::size_t pairs = divisors_.size();
     std::size_t begin = 0;
     while (begin < pairs && kept(begin) >= 1 - edge) ++begin;
