@@ -293,6 +293,15 @@ TEST_CASE("gguf file: scaled positions") {
     // Divisors in float32, four times as inexact on a ramp that is solved from two of them.
     for (std::size_t i = 0; i < there.size(); ++i) CHECK(back[i] == Approx(there[i]).epsilon(4 * 0x1p-24 * factor));
   }
+  SmallLlama qwen({}, {{"model_type", "qwen2"},
+                       {"architectures", {"Qwen2ForCausalLM"}},
+                       {"rope_scaling",
+                        {{"rope_type", "llama3"},
+                         {"factor", 8.0},
+                         {"low_freq_factor", 1.0},
+                         {"high_freq_factor", 4.0},
+                         {"original_max_position_embeddings", 64}}}});
+  CHECK_THROWS_WITH(write(qwen), Contains("kind llama3") && Contains("for llama models alone"));
   SmallLlama other({}, {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"beta_fast", 16.0}}}});
   CHECK_THROWS_WITH(write(other), Contains("yarn positions have their own beta_fast"));
 }

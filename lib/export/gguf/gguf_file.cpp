@@ -62,6 +62,12 @@ class Plan {
     if (spec.window > 0)
       fail_input("{}: sliding_window is {}; GGUF files of such models are not written", folder.config_path(),
                  spec.window);
+    const bool qwen = spec.family == models::DecoderFamily::qwen2 || spec.family == models::DecoderFamily::qwen3;
+    if (qwen && spec.scaling.kind == models::RopeKind::llama3)
+      fail_input(
+          "{}: its positions are of kind llama3, and llama.cpp reads their divisors ({}) for llama models alone; "
+          "export the model --to safetensors",
+          folder.config_path(), io::rope_divisors_name);
     add_weights();
     add_keys();
     for (const Weight& weight : list_) tensors_.push_back(weight.tensor);
