@@ -164,6 +164,42 @@ TEST_CASE("a choice is the values of ordinary options") {
   CHECK(values.integer("accumulate") == 4);
 }
 
+TEST_CASE("a method of a choice that the call does not name counts as a default") {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{}, {"--optimizer", "*query=adamw8bit"}}) {
+    const OptionValues values = parse(words);
+    for (const MemoryChoice& choice : train::memory_policies(values)) {
+      OptionValues chosen = values;
+      train::apply(choice, chosen);
+      CHECK(chosen.canonical("optimizer") == choice.optimizer);
+      CHECK(chosen.given("optimizer") == (choice.optimizer != "muon"));
+    }
+  }
+  OptionValues values = parse({"--optimizer", "muon"});
+  train::apply(train::memory_policies(values).front(), values);
+  CHECK(values.given("optimizer"));
+}
+
+TEST_CASE("cores keep the method of the call") {
+  const auto optimizers = [](const char* given) {
+    std::vector<std::string> found;
+    for (const MemoryChoice& choice : train::memory_policies(parse({"--optimizer", given})))
+      if (found.empty() || found.back() != choice.optimizer) found.push_back(choice.optimizer);
+    return found;
+  };
+  using Words = std::vector<std::string>;
+  CHECK(optimizers("adamw") == Words{"adamw", "adamw8bit", "adamw", "adamw8bit", "adamw"});
+  CHECK(optimizers("galore") == optimizers("adamw"));  // cores have AdamW beside it
+  CHECK(optimizers("sgd").at(1) == "sgd,*=adamw8bit");
+}
+
+TEST_CASE("a choice beyond the limit of an option is passed over") {
+  const OptionValues values = parse({"--batch", "16000000"});
+  const auto plan = [](const OptionValues& of) {
+    return train::PlannedStep{.bytes = static_cast<std::size_t>(of.integer("batch")), .memory = {}};
+  };
+  CHECK_THAT(train::next_cheaper(values, 1, 0, plan), Catch::Contains("use a smaller model"));
+}
+
 TEST_CASE("the first choice below the figure is chosen, and below the minimum none") {
   const OptionValues values = parse({"--batch", "4"});
   for (const auto& [limit, chosen] : {std::pair<std::size_t, std::size_t>{1001, 0}, {1000, 1}, {990, 2}, {905, 10}})

@@ -152,6 +152,8 @@ class OptionValues {
   // Also for values that the program itself sets (a preset's default). They count as given on the command line, or as
   // a default with OptionSource::fallback.
   void set(std::string_view name, std::string text, OptionSource source = OptionSource::flag);
+  // The same in place of any value, also of one from a stronger source.
+  void replace(std::string_view name, std::string text, OptionSource source);
   void set_positionals(std::vector<std::string> words) { positionals_ = std::move(words); }
 
   // The value in a unique spelling ("1e-3" and "0.001" give the same text); "" if it is not set. Lists are joined by

@@ -226,6 +226,11 @@ void OptionValues::set(std::string_view name, std::string text, OptionSource sou
   set(*option, {std::move(text)}, source, fmt::format("[{}] --{}", table_->verb(), name));
 }
 
+void OptionValues::replace(std::string_view name, std::string text, OptionSource source) {
+  if (const auto found = values_.find(name); found != values_.end()) values_.erase(found);
+  set(name, std::move(text), source);
+}
+
 std::string OptionValues::canonical(std::string_view name) const {
   const Option* option = table_->find(name);
   const auto found = values_.find(name);

@@ -44,12 +44,21 @@ std::vector<std::int64_t> micro_batches(const OptionValues& values, bool keeps) 
   return sizes;
 }
 
+std::string form_of(const OptionValues& values, const MemoryChoice& choice) {
+  if (!choice.form.empty()) return choice.form;
+  return values.table().find("form") ? values.text("form") : "dense";
+}
+
+// The method of cores: that of the call, or the default of the form.
+std::string method_of_cores(const OptionValues& values, const std::string& form) {
+  if (!values.given("optimizer")) return default_method(form);
+  const std::string of_all = counted_methods(values.list("optimizer"), default_method(form)).front();
+  return takes_cores(of_all) ? of_all : "adamw";
+}
+
 // The words of --optimizer for a row: cores keep their method.
 std::string optimizer_in(const OptionValues& values, const MemoryChoice& choice, const Means& means) {
-  const bool pretrains = values.table().find("form") != nullptr;
-  const std::string form = !choice.form.empty() ? choice.form : pretrains ? values.text("form") : "dense";
-  const std::string of_dense = means.optimizer;
-  std::string of_all = default_method(form);
+  const std::string of_dense = means.optimizer, of_all = method_of_cores(values, form_of(values, choice));
   if (of_dense == "adamw") return of_all;
   return of_all == "adamw" ? of_dense : of_all + ",*=" + of_dense;
 }
@@ -121,7 +130,11 @@ void apply(const MemoryChoice& choice, OptionValues& values) {
   if (choice.rank > 0) set("rank", choice.rank);
   if (choice.embedding_rank > 0) set("embedding-rank", choice.embedding_rank);
   set("activations", choice.activations);
-  set("optimizer", choice.optimizer);
+  // Words that the call does not name count as a default: Muon may have no cores in this model.
+  if (choice.optimizer != optimizer_of(values))
+    values.replace("optimizer", choice.optimizer,
+                   choice.optimizer == method_of_cores(values, form_of(values, choice)) ? OptionSource::fallback
+                                                                                        : OptionSource::flag);
   set("batch", choice.batch);
   set("accumulate", choice.accumulate);
 }

@@ -10,8 +10,8 @@ namespace {
 
 PlannedStep plan_choice(const OptionValues& values, const MemoryChoice& choice, const PlanStep& plan) {
   OptionValues chosen = values;
-  apply(choice, chosen);
   try {
+    apply(choice, chosen);  // may be beyond the limit of an option, such as the most micro-batches
     return plan(chosen);
   } catch (const InputError& error) {
     return {.memory = {}, .refused = error.what()};

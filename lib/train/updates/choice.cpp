@@ -98,6 +98,10 @@ std::vector<std::string> counted_methods(const std::vector<std::string>& words, 
   return counted;
 }
 
+bool takes_cores(const std::string& method) {
+  return method == "adamw" || method == "adagrad" || method == "sgd" || method == "muon";
+}
+
 std::string default_method(const std::string& form) { return form == "dense" ? "adamw" : "muon"; }
 
 MethodChoice::MethodChoice(const MethodSettings& settings) : settings_(settings) {

@@ -23,6 +23,8 @@ std::vector<std::string> counted_methods(const std::vector<std::string>& words, 
 const MethodRule* rule_at_once(const std::vector<MethodRule>& rules);
 // The default of pretraining by --form: Muon where cores of linear weights may be, else AdamW.
 std::string default_method(const std::string& form);
+// Cores of linear weights may have this method.
+bool takes_cores(const std::string& method);
 // The methods of --optimizer.
 const std::vector<std::string>& method_names();
 

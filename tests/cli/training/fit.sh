@@ -40,6 +40,20 @@ expect_refused '--dtype bf16 needs a GPU'
 run "$COMERA" pretrain --model llama-6m --dry-run --device cuda:x
 expect_refused 'want cuda or cuda:N'
 
+# Muon, which no word of the call names, may have no cores: a plan and a choice stay possible.
+for model in '--model dlrm-small --batch 2' '--model dlrm-small --batch 2 --optimizer adamw' \
+  '--model dlrm-small --batch 2 --optimizer *=adamw8bit' '--model encoder-small --batch 2 --layer *=form:dense' \
+  '--model encoder-small --batch 2 --tt-entries 100000000'; do
+  read -ra words <<<"$model"
+  run "$COMERA" pretrain "${words[@]}" --dry-run --explain --json
+  expect_exit 0
+  expect_json "d['policies'][0]['verdict'] != 'not possible'"
+  run "$COMERA" pretrain "${words[@]}" --dry-run --fit 1TiB
+  expect_exit 0
+done
+run "$COMERA" pretrain --model dlrm-small --batch 2 --optimizer muon --dry-run --fit 1TiB
+expect_refused 'no linear weight in TT or low-rank form'
+
 small=(--model llama-6m --layers 2 --hidden 64 --intermediate 176 --heads 4)
 # As the figure falls, the choice moves down the documented order. Figures lie just above the least plan of each row.
 run "$COMERA" pretrain "${small[@]}" --form dense --batch 8 --dry-run --fit 1TiB --json
