@@ -9,7 +9,7 @@ import pathlib
 import statistics
 import sys
 
-EXACT = ("keep", "cheap", "block")
+RECOMPUTED = ("keep", "cheap", "share", "block")
 
 
 def losses(folder):
@@ -21,9 +21,10 @@ def losses(folder):
 
 
 def loss_of(policy, found):
-    """The loss of the copies that a policy makes; recomputation does not change it."""
-    copies = [word for word in policy.split("+") if word not in EXACT]
-    return found.get(copies[0] if copies else "keep", [])
+    """The loss of the policy, or that of its copies: recomputation changes it by roundings at most."""
+    words = policy.split("+")
+    copies = [word for word in words if word not in RECOMPUTED] or ["keep"]
+    return found.get(",".join(words)) or found.get(",".join(copies), [])
 
 
 def main():

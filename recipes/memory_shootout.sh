@@ -4,10 +4,11 @@
 # border; the best one, by the loss on the dev set, is trained for LONG steps, and the four best methods with two more
 # seeds. Ends with tables: loss and perplexity on the dev set, planned memory by kind, time, file.
 #
-#   COMERA_DATA=... recipes/memory_shootout.sh [--smoke] [FOLDER]      default: runs/memory_shootout[-smoke]
+#   COMERA_DATA=... recipes/memory_shootout.sh [--smoke] [--steps N] [--seeds A,B,...] [FOLDER]
+#                                                                    default: runs/memory_shootout[-smoke]
 #
-# COMERA_DATA names a folder with text/gutenberg16.txt.zst. METHODS (see options_of), SHORT (200), LONG (2000; 0: only
-# the short runs), SEEDS (7, of the long runs), MORE_SEEDS ("8 9", of the four best), TABLE_RATE (3e-2), COMERA, ISA and
+# COMERA_DATA names a folder with text/gutenberg16.txt.zst. --steps, or LONG (2000; 0: only the short runs), is the
+# length of the long runs, and --seeds, or SEEDS (7), are their seeds. METHODS (see options_of), SHORT (200), MORE_SEEDS ("8 9", of the four best), TABLE_RATE (3e-2), COMERA, ISA and
 # THREADS change the job. By the time of its steps it takes about an hour on two cores with LONG=0, two and a half more
 # for the long runs and one for more seeds; --smoke takes seconds, with a smaller model, few methods and one rate. FOLDER
 # receives texts, runs, compared.html with charts, results.md and results.json. Finished runs are kept and begun ones
@@ -17,12 +18,27 @@ cd "$(dirname "$0")/.."
 
 # shellcheck source=shared/recipe.sh
 . recipes/shared/recipe.sh
-start 1 "$@"
+words=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --steps)
+      [[ "${2:-}" =~ ^[0-9]+$ ]] || missing "--steps needs the steps of the long runs, such as 2000; '${2:-}' came"
+      LONG=$2 && shift
+      ;;
+    --seeds)
+      [[ "${2:-}" =~ ^[0-9]+(,[0-9]+)*$ ]] || missing "--seeds needs numbers, such as 7,8,9; '${2:-}' came"
+      SEEDS=${2//,/ } && shift
+      ;;
+    *) words+=("$1") ;;
+  esac
+  shift
+done
+start 1 "${words[@]}"
 short=${SHORT:-200}
 long=${LONG:-2000}
 seeds=${SEEDS:-7} more_seeds=${MORE_SEEDS-8 9} best_methods=4
 all='adamw adamw8bit galore galore8bit apollo-mini adalomo compact-2 compact-4 compact-8 velora velora-vd
-  int8 lowrank lowrank-silu lowrank-refactor tt tt-ttm tt-int8 tt-int4-stochastic tt-compact tt-refactor'
+  int8 lowrank lowrank-silu lowrank-refactor tt tt-ttm tt-int8 tt-int4 tt-int4-stochastic tt-compact tt-refactor'
 methods=${METHODS:-$all}
 text=$folder/text
 model=(--model llama-6m --batch 8 --seq 128) rank=32

@@ -27,6 +27,17 @@ next_rate '' 1e-3:5 3e-3:4 1e-2:5
 next_rate 3e-4 1e-3:4 3e-3:5 1e-2:6
 next_rate 3e-2 1e-3:6 3e-3:5 1e-2:4
 next_rate 1e0 1e-1:6 3e-1:5
+METHODS='tt-int4 adamw' MORE_SEEDS='' run "$tests/../recipes/memory_shootout.sh" --smoke --steps 4 --seeds 7,9 "$PWD/longer"
+expect_exit 0
+expect_out '^4 steps, long runs'
+expect_equal "$(ls longer/long/tt-int4)" $'7\n9'
+for words in '--steps many' '--seeds 7,x' --steps; do
+  # shellcheck disable=SC2086
+  run "$tests/../recipes/memory_shootout.sh" $words
+  expect_exit 2
+  expect_err "${words%% *} needs"
+done
+"$tests/../recipes/memory_shootout.sh" --help | grep -q -e '--steps N' || fail 'the help names --steps'
 METHODS=other run "$tests/../recipes/memory_shootout.sh" --smoke "$PWD/other"
 expect_exit 2
 expect_err "no method 'other'"
