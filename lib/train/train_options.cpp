@@ -341,7 +341,7 @@ std::vector<Option> run_options() {
       only_here(row(g, "force", OptionType::flag, "", "replace the run that is in the output folder")),
       only_here(row(g, "dry-run", OptionType::flag, "", "print sizes, memory and FLOPs; write nothing")),
       only_here(row(g, "explain", OptionType::flag, "",
-                    "with --dry-run: FLOPs by part of the step, the largest tensors and all policies")),
+                    "with --dry-run: FLOPs by part of the step, the largest tensors and the policies of --fit")),
       only_here(row(g, "fit", OptionType::size, "",
                     "keep the planned memory below this: chooses --activations, --optimizer and the micro-batch (with "
                     "--accumulate) where they are not given"))};
