@@ -449,12 +449,17 @@ void load_state(const std::string& path, Weights& weights) {
   for (std::size_t i = 0; i < slab.items().size(); ++i, task.advance()) {
     if (slab.items()[i].shape.elements() == 0) continue;
     const io::ModelFolder::Entry* found = source.find(slab.items()[i].name);
-    if (!found)
+    const io::FileShape wanted = file_shape(slab.items()[i].shape, false);
+    if (!found || found->tensor.shape != wanted)
       fail_input(
-          "{}: has no {}, which the --optimizer of this call needs: the state is that of another one; resume with the "
-          "--optimizer in recipe.toml, or begin a new run from the model",
-          path, slab.items()[i].name);
-    get(weights.machine(), source, *found, slab[static_cast<int>(i)], false, file_shape(slab.items()[i].shape, false));
+          "{}: {}, and this call needs {} with shape {}: the state is that of another --optimizer, or of other "
+          "settings "
+          "of --activations compact or velora; resume with those in recipe.toml, or begin a new run from the model",
+          path,
+          found ? fmt::format("{} has shape {}", found->tensor.name, io::to_string(found->tensor.shape))
+                : fmt::format("has no {}", slab.items()[i].name),
+          found ? "it" : "one", io::to_string(wanted));
+    get(weights.machine(), source, *found, slab[static_cast<int>(i)], false, wanted);
   }
 }
 

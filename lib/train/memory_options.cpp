@@ -165,6 +165,12 @@ layers::ProjectedSettings projected_settings(const OptionValues& values) {
   settings.scale = values.real("compact-scale");
   settings.beside = values.real("compact-beside");
   settings.shared = values.flag("compact-shared");
+  if (settings.rank > 0 && values.source("compact-rank") == OptionSource::flag &&
+      values.source("compact-ratio") == OptionSource::flag)
+    fail_input(
+        "[train] --compact-ratio {}: has no effect beside --compact-rank {}, which is the size of all projections; "
+        "leave out one of them",
+        values.canonical("compact-ratio"), settings.rank);
   if (settings.ratio == 0) fail_input("[train] --compact-ratio 0: a projection needs at least one column; use 0.25");
   return settings;
 }
@@ -230,14 +236,16 @@ void refuse_settings_without_effect(const OptionValues& values) {
 }
 
 void read_memory_options(const OptionValues& values, engine::EngineOptions& engine, OptimizerOptions& optimizer) {
+  layers::check_words_for_all(values.list("activations"));
   layers::Activations activations = layers::parse_activations(values.list("activations"));
   activations.projected = projected_settings(values);
   activations.directions = {values.integer("velora-group"), values.real("velora-scale")};
   activations.offloading = offload_settings(values, activations.offloads());
   optimizer.methods.rules = parse_methods(values.list("optimizer"));
   std::vector<MethodRule>& rules = optimizer.methods.rules;
-  for (MethodRule& rule : rules)  // a method for all may be left nothing by those by name
-    rule.by_default = values.source("optimizer") != OptionSource::flag || (rule.glob.empty() && rules.size() > 1);
+  for (MethodRule& rule : rules)  // a default for all, which complete_methods() adds, may be left nothing by others
+    rule.by_default = values.source("optimizer") != OptionSource::flag ||
+                      (rule.glob.empty() && rules.size() > 1 && (rule.method == "adamw" || rule.method == "muon"));
   optimizer.methods.galore = {values.integer("galore-rank"), values.integer("galore-refresh"),
                               values.real("galore-scale")};
   if (rule_at_once(optimizer.methods.rules)) optimizer.max_norm = 0;  // the norm of all gradients is not known

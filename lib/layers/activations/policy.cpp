@@ -44,6 +44,15 @@ void check_policy(const std::string& word, const std::string& policy) {
                join(known, ", "));
 }
 
+// Some names, for a message.
+std::string some(const std::vector<std::string>& names) {
+  return join(std::span(names).first(std::min<std::size_t>(8, names.size())), ", ");
+}
+
+void add_new(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
 }  // namespace
 
 Activations parse_activations(const std::vector<std::string>& words) {
@@ -52,6 +61,7 @@ Activations parse_activations(const std::vector<std::string>& words) {
     const auto [glob, policy, by_name] = split_layer_word(word);
     if (word == earlier_keep) continue;
     check_policy(word, policy);
+    if (by_name && glob.empty()) fail_input("[train] --activations {}: no layer is named; leave out '='", word);
     const auto recompute = recomputations.find(policy);
     if (glob.empty() && recompute != recomputations.end()) {
       activations.recompute = recompute->second;
@@ -60,6 +70,25 @@ Activations parse_activations(const std::vector<std::string>& words) {
     activations.rules.push_back({glob, policy});
   }
   return activations;
+}
+
+void check_words_for_all(const std::vector<std::string>& words) {
+  std::string recomputation, copies_before;
+  for (const std::string& word : words) {
+    if (!recomputations.contains(word)) {
+      copies_before = word.find('=') == std::string::npos && word != earlier_keep ? word : copies_before;
+      continue;
+    }
+    if (!recomputation.empty())
+      fail_input("[train] --activations {}: has no effect, because {} after it is for all layers too; leave one out",
+                 recomputation, word);
+    if (word == "keep" && !copies_before.empty())
+      fail_input(
+          "[train] --activations keep: without a name it means that nothing is computed again, and leaves '{}' before "
+          "it as it is; leave one of them out, or name layers, as in '*attention*=keep'",
+          copies_before);
+    recomputation = word;
+  }
 }
 
 // A value that is computed again from copies differs from a copy of the value, so recomputation counts beside copies.
@@ -100,7 +129,7 @@ RuledKeeper::RuledKeeper(const Activations& activations) {
     if (const auto slope = slopes.find(rule.policy); slope != slopes.end())
       choice.keeper = make_slope_keeper(slope->second), choice.only = Use::slope;
     if (rule.policy == compact)
-      choice.keeper = make_projected_keeper(activations.projected), choice.only = Use::product;
+      choice.keeper = make_projected_keeper(activations.projected, rule.word()), choice.only = Use::product;
     if (rule.policy == offload) choice.keeper = offloaded;
     if (rule.policy == velora) {
       choice.keeper = make_direction_keeper(activations.directions, rule.word());
@@ -131,88 +160,135 @@ bool RuledKeeper::allocate(const kernels::Backend& backend) {
   return moved;
 }
 
-void RuledKeeper::declare(Parameter& weight, const std::string& layer) {
-  if (Keeper* keeper = last_match(layer, Use::product, true)) keeper->declare(weight, layer);
+bool RuledKeeper::Choice::matches(const std::string& layer) const {
+  return rule.glob.empty() || glob_match(rule.glob, layer);
 }
 
-Keeper* RuledKeeper::last_match(const std::string& layer, std::optional<Use> only, bool dense) {
-  Keeper* last = nullptr;
-  for (Choice& choice : choices_)
-    if (choice.keeps() && (!choice.keeper || choice.only == only) && (dense || !choice.dense) &&
-        (choice.rule.glob.empty() || glob_match(choice.rule.glob, layer))) {
-      last = choice.keeper.get();
-      choice.matched = true;
-    }
+void RuledKeeper::declare(Parameter& weight, const std::string& layer) {
+  Keeper* keeper = nullptr;
+  for (const Choice& choice : choices_)
+    if (choice.keeps() && (!choice.keeper || choice.only == Use::product) && choice.matches(layer))
+      keeper = choice.keeper.get();
+  if (keeper) keeper->declare(weight, layer);
+}
+
+RuledKeeper::Choice* RuledKeeper::last_match(const std::string& layer, std::optional<Use> only, bool dense) {
+  Choice* last = nullptr;
+  for (Choice& choice : choices_) {
+    if (!choice.keeps() || (choice.keeper && choice.only != only) || (!dense && choice.dense)) continue;
+    if (!choice.matches(layer)) continue;
+    choice.named = true;
+    if (choice.keeper || !only || last) last = &choice;  // `keep` takes a value from policies of its use
+  }
   return last;
 }
 
-Keeper& RuledKeeper::keeper_of(const Slot& slot, Use use) {
-  const bool special =
-      use == Use::slope ? has_slope_table(slot.activation) : use == Use::product && slot.place == Place::block;
-  Keeper* keeper = special ? last_match(slot.layer, use, slot.weight != nullptr) : nullptr;
-  if (!keeper) keeper = last_match(slot.layer, std::nullopt, false);
-  return keeper ? *keeper : exact_keeper();
+RuledKeeper::Choice* RuledKeeper::choice_of(const Slot& slot, Use use) {
+  const bool product = use == Use::product && slot.place == Place::block;
+  if (product) add_new(linear_, slot.layer);
+  if (product && slot.weight) add_new(dense_, slot.layer);
+  const bool special = product || (use == Use::slope && has_slope_table(slot.activation));
+  Choice* choice = special ? last_match(slot.layer, use, slot.weight != nullptr) : nullptr;
+  if (choice) choice->decides = true;
+  if (choice && choice->keeper) return choice;
+  return last_match(slot.layer, std::nullopt, false);
 }
 
 void RuledKeeper::keep(Walk& walk, const Tensor& tensor, Use use, Slot& slot) {
   if (walk.recording() && !slot.layer.empty() && std::find(layers_.begin(), layers_.end(), slot.layer) == layers_.end())
     layers_.push_back(slot.layer);
-  keeper_of(slot, use).keep(walk, tensor, use, slot);
+  Choice* choice = choice_of(slot, use);
+  if (choice) choice->decides = true;
+  Keeper& keeper = choice && choice->keeper ? *choice->keeper : exact_keeper();
+  keeper.keep(walk, tensor, use, slot);
 }
 
 Recompute RuledKeeper::recompute(const std::string& layer, Recompute all) {
-  for (Choice& choice : choices_)
-    if (choice.recompute && choice.recompute != Recompute::block && glob_match(choice.rule.glob, layer)) {
-      all = *choice.recompute;
-      choice.matched = true;
-    }
-  return all;
+  Choice* last = nullptr;
+  Recompute without = all;  // the last one
+  for (Choice& choice : choices_) {
+    if (!choice.recompute || choice.recompute == Recompute::block || !choice.matches(layer)) continue;
+    choice.named = true;
+    if (last) without = *last->recompute;
+    last = &choice;
+  }
+  if (!last) return all;
+  if (last->recompute != Recompute::none || without != Recompute::none) last->decides = true;
+  return *last->recompute;
 }
 
 bool RuledKeeper::runs_again(const std::string& block, Recompute all) {
-  if (std::find(blocks_.begin(), blocks_.end(), block) == blocks_.end()) blocks_.push_back(block);
+  add_new(blocks_, block);
+  Choice* last = nullptr;
+  Recompute without = all;  // the last one
   for (Choice& choice : choices_) {
     if (!choice.recompute) continue;
     const bool again = *choice.recompute == Recompute::block;
     // Other policies are of layers: a glob that names the block alone matches none of them.
     if (!glob_match(choice.rule.glob, block + ".") && !(again && glob_match(choice.rule.glob, block))) continue;
-    all = *choice.recompute;
-    if (again) choice.matched = true;
+    choice.named = choice.named || again;
+    if (last) without = *last->recompute;
+    last = &choice;
   }
-  return all == Recompute::block;
+  if (!last) return all == Recompute::block;
+  if (last->recompute == Recompute::block || without == Recompute::block) last->decides = true;
+  return last->recompute == Recompute::block;
 }
 
 void RuledKeeper::rebuild(Producer* producer, Use use, Slot& slot) {
-  keeper_of(slot, use).rebuild(producer, use, slot);
+  Choice* choice = choice_of(slot, use);
+  if (choice) choice->again = true;
+  Keeper& keeper = choice && choice->keeper ? *choice->keeper : exact_keeper();
+  keeper.rebuild(producer, use, slot);
+}
+
+void RuledKeeper::fail_unmatched(const Choice& choice) const {
+  const std::string word = choice.rule.word();
+  if (choice.only == Use::slope)
+    fail_input(
+        "[train] --activations {}: no dense layer with GELU or SiLU matches; a layer in tensor-train or low-rank form "
+        "keeps no input of its activation, and a gated layer needs its numbers; leave it out, or use int8",
+        word);
+  if (choice.dense && dense_.empty())
+    fail_input(
+        "[train] --activations {}: no dense linear layer matches; for layers in tensor-train or low-rank form use "
+        "int4, which keeps as little and differs by about 7 %, or compact",
+        word);
+  const std::vector<std::string>& linear = choice.dense ? dense_ : linear_;
+  if (choice.only == Use::product)
+    fail_input(
+        "[train] --activations {}: no {}linear layer matches whose input it may keep; those are the layers of blocks, "
+        "but for the "
+        "attention's output layer, whose input the attention keeps itself; {}",
+        word, choice.dense ? "dense " : "",
+        linear.empty() ? "the model has none; use int8 or int4" : "these may be named: " + some(linear));
+  if (choice.recompute == Recompute::block)
+    fail_input("[train] --activations {}: no block matches that can run again; {}", word,
+               blocks_.empty() ? "the model has none" : "these can, the last one cannot: " + some(blocks_));
+  if (choice.recompute && choice.recompute != Recompute::none)
+    fail_input(
+        "[train] --activations {}: no layer matches whose values can be computed again, outside of blocks that run "
+        "again; the layers are {}",
+        word, some(layers_));
+  fail_input("[train] --activations {}: no layer of the model matches; its layers are {}", word, some(layers_));
 }
 
 void RuledKeeper::check_rules() const {
   for (const Choice& choice : choices_) {
-    if (!choice.matched && choice.only == Use::slope)
+    if (!choice.named) fail_unmatched(choice);
+    if (choice.decides || (choice.again && choice.only)) {
+      if (choice.keeper) choice.keeper->check_rules();
+      continue;
+    }
+    if (choice.again)
       fail_input(
-          "[train] --activations {}: no dense layer with GELU or SiLU matches; a layer in tensor-train form keeps no "
-          "input of its activation, and a gated layer needs its numbers; leave it out, or use int8",
-          choice.rule.word());
-    if (!choice.matched && choice.dense)
-      fail_input(
-          "[train] --activations {}: no dense linear layer matches; for layers in tensor-train or low-rank form use "
-          "int4, which keeps as little and differs by about 7 %, or compact",
-          choice.rule.word());
-    const auto some = [](const std::vector<std::string>& names) {
-      return join(std::span(names).first(std::min<std::size_t>(8, names.size())), ", ");
-    };
-    if (!choice.matched && choice.recompute == Recompute::block)
-      fail_input("[train] --activations {}: no block matches that can run again; {}", choice.rule.word(),
-                 blocks_.empty() ? "the model has none" : "these can, the last one cannot: " + some(blocks_));
-    if (!choice.matched && choice.recompute && choice.recompute != Recompute::none)
-      fail_input(
-          "[train] --activations {}: no layer matches whose values can be computed again, outside of blocks that run "
-          "again; the layers are {}",
-          choice.rule.word(), some(layers_));
-    if (!choice.matched)
-      fail_input("[train] --activations {}: no layer of the model matches; its layers are {}", choice.rule.word(),
-                 some(layers_));
-    if (choice.keeper) choice.keeper->check_rules();
+          "[train] --activations {}: keeps nothing, because the values that it names are computed again; leave it out, "
+          "or keep them, as in '{}=keep' before it",
+          choice.rule.word(), choice.rule.glob.empty() ? "*" : choice.rule.glob);
+    fail_input(
+        "[train] --activations {}: has no effect, because the last word that is for a value counts, and later words "
+        "take all that it names; put it after them, or leave it out",
+        choice.rule.word());
   }
 }
 

@@ -39,8 +39,10 @@ std::vector<std::string> relevant_words(const std::vector<std::string>& words);
 
 // Parses words "POLICY" and "GLOB=POLICY". The last of the words keep, cheap, share and block without a glob is the
 // recomputation of all layers that none with a glob matches. GLOB=block is for blocks by the beginning of their layers'
-// names, such as model.layers.3 or model.layers.3.*. InputError for an unknown policy.
+// names, such as model.layers.3 or model.layers.3.*. InputError for an unknown policy and for an empty glob.
 Activations parse_activations(const std::vector<std::string>& words);
+// InputError for a word for all layers that another word for all layers leaves without effect.
+void check_words_for_all(const std::vector<std::string>& words);
 
 // The keeper of these rules. It is used by one engine at a time.
 class RuledKeeper final : public Keeper {
@@ -65,16 +67,21 @@ class RuledKeeper final : public Keeper {
     std::optional<Recompute> recompute = {};  // of keep, and of what is computed again
     std::optional<Use> only = {};             // the use that the policy is for; it comes before policies for every use
     bool dense = false;                       // for dense linear layers alone
-    bool matched = false;
+    // Seen so far: values that it is for and names; one of them that it decides; of these, one that it leaves to the
+    // layer which computes it again.
+    bool named = false, decides = false, again = false;
 
+    bool matches(const std::string& layer) const;
     bool keeps() const { return keeper || rule.policy == "keep"; }  // it is not of recomputation alone
   };
-  // `dense`: the value is the input of a dense linear layer.
-  Keeper* last_match(const std::string& layer, std::optional<Use> only, bool dense);
-  Keeper& keeper_of(const Slot& slot, Use use);
+  // `dense`: the value is the input of a dense linear layer. Null: no rule matches.
+  Choice* last_match(const std::string& layer, std::optional<Use> only, bool dense);
+  Choice* choice_of(const Slot& slot, Use use);
+  [[noreturn]] void fail_unmatched(const Choice& choice) const;
 
   std::vector<Choice> choices_;
-  std::vector<std::string> layers_, blocks_;  // seen so far
+  // Seen so far: all; with inputs that compact may project; those with a dense weight.
+  std::vector<std::string> layers_, blocks_, linear_, dense_;
 };
 
 }  // namespace comera::layers

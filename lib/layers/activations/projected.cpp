@@ -65,7 +65,7 @@ class Projected final : public Saved {
 
 class ProjectedKeeper final : public Keeper {
  public:
-  explicit ProjectedKeeper(const ProjectedSettings& settings) : settings_(settings) {}
+  ProjectedKeeper(const ProjectedSettings& settings, std::string rule) : settings_(settings), rule_(std::move(rule)) {}
 
   void declare(Parameter& weight, const std::string& layer) override {
     if (weight.place == Place::attention_output) weight.beside_subspaces = true;
@@ -81,8 +81,9 @@ class ProjectedKeeper final : public Keeper {
 
   void keep(Walk& walk, const Tensor& x, Use use, Slot& slot) override {
     const std::int64_t in = x.shape[x.shape.dims() - 1];
-    if (use != Use::product || slot.place != Place::block || rank_of(in) >= in)
-      return exact_keeper().keep(walk, x, use, slot);
+    const bool projectable = use == Use::product && slot.place == Place::block;
+    narrow_ = narrow_ || (projectable && rank_of(in) >= in);
+    if (!projectable || rank_of(in) >= in) return exact_keeper().keep(walk, x, use, slot);
     Projected& kept = describe(slot, in);
     kept.producer = nullptr;
     for (const Made& made : made_)
@@ -103,10 +104,16 @@ class ProjectedKeeper final : public Keeper {
   }
 
   void check_rules() const override {
-    if (!projects_)
+    if (projects_) return;
+    if (narrow_)
       fail_input(
-          "[train] --activations compact: no input of a linear layer is projected; each has at most as many columns as "
-          "the projection, or is kept or computed again exactly: use a smaller --compact-rank, or leave out compact");
+          "[train] --activations {}: no input of a linear layer is projected, because each has at most as many columns "
+          "as the projection; use a smaller {}, or leave out {}",
+          rule_, settings_.rank > 0 ? "--compact-rank" : "--compact-ratio", rule_);
+    fail_input(
+        "[train] --activations {}: no input of a linear layer is projected, because each is kept for another layer or "
+        "computed again exactly; leave it out, or use keep in place of cheap or share",
+        rule_);
   }
 
  private:
@@ -138,15 +145,16 @@ class ProjectedKeeper final : public Keeper {
   }
 
   ProjectedSettings settings_;
+  std::string rule_;
   const kernels::StepScalars* scalars_ = nullptr;
-  std::vector<Made> made_;  // of the current forward
-  bool projects_ = false;
+  std::vector<Made> made_;                  // of the current forward
+  bool projects_ = false, narrow_ = false;  // it has projected an input; it has met one no wider than a projection
 };
 
 }  // namespace
 
-std::unique_ptr<Keeper> make_projected_keeper(const ProjectedSettings& settings) {
-  return std::make_unique<ProjectedKeeper>(settings);
+std::unique_ptr<Keeper> make_projected_keeper(const ProjectedSettings& settings, const std::string& rule) {
+  return std::make_unique<ProjectedKeeper>(settings, rule);
 }
 
 }  // namespace comera::layers

@@ -26,6 +26,6 @@ struct ProjectedSettings {
   bool shared = false;        // one projection for all layers of equal size: those that read the same x keep it once
 };
 
-std::unique_ptr<Keeper> make_projected_keeper(const ProjectedSettings& settings);
+std::unique_ptr<Keeper> make_projected_keeper(const ProjectedSettings& settings, const std::string& rule = "compact");
 
 }  // namespace comera::layers

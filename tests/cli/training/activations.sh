@@ -94,6 +94,12 @@ expect_refused '--compact-refresh was'
 run "$COMERA" bench --model encoder-small --layers 1 --form dense --batch 2 --seq 8 --activations compact --isa v3 \
   --optimizer adamw8bit --warmup 1 --repetitions 1
 expect_exit 0
+run "$COMERA" pretrain --resume one --activations velora --velora-group 4 --override --steps 8
+expect_exit 2
+expect_err 'optimizer.safetensors: .*: the state is that of another --optimizer, or of other settings of --activations'
+run "$COMERA" pretrain --resume one --compact-ratio 0.25 --override --steps 8
+expect_exit 2
+expect_err 'has shape .*, and this call needs it with shape .*, or of other settings of --activations compact'
 refuses 'compact-ratio' --data train.tsv "${columns[@]}" --activations compact --compact-ratio 1.5
 refuses 'no input of a linear layer is projected' --data train.tsv "${columns[@]}" --activations compact --compact-rank 999
 refuses 'compact-refresh has no effect without --activations compact' --data train.tsv "${columns[@]}" \
@@ -159,6 +165,30 @@ expect_equal "$(peak_of --activations offload --offload-bandwidth 0)" "$all"
 expect_equal "$(peak_of --activations offload --offload-memory 0)" "$all"
 [ "$(peak_of --activations offload --offload-bandwidth 1000)" -lt "$((all * 2 / 3))" ] || fail 'offload saves too little'
 
+# words without effect
+dense=(--form dense --data train.tsv "${columns[@]}")
+for idle in '*query=int8,int4' 'int8,int8' '*query=keep,*=int8' 'compact,velora'; do
+  refuses 'has no effect, because the last word that is for a value counts, and later words take all that it names' \
+    "${dense[@]}" --activations "$idle"
+done
+refuses "keep: without a name it means that nothing is computed again, and leaves 'int8' before it as it is" \
+  "${dense[@]}" --activations int8,keep
+refuses '[*]query=int8: keeps nothing, because the values that it names are computed again' "${dense[@]}" --layers 2 \
+  --activations 'cheap,*layer.1*query=int8'
+refuses 'cheap: has no effect, because block after it is for all layers too' "${dense[@]}" --activations cheap,block
+refuses "=int8: no layer is named; leave out '='" "${dense[@]}" --activations =int8
+refuses 'compact-ratio 0.5: has no effect beside --compact-rank 8' "${dense[@]}" --activations compact \
+  --compact-ratio 0.5 --compact-rank 8
+refuses 'each has at most as many columns as the projection; use a smaller --compact-ratio' "${dense[@]}" \
+  --activations compact --compact-ratio 1
+refuses 'compact: no input of a linear layer is projected, because each is kept for another layer or computed again' \
+  "${dense[@]/dense/tt}" --activations cheap,compact
+for glob in '*attention.output.dense' '*Norm*'; do for policy in compact velora; do
+  refuses "$policy: no .*linear layer matches whose input it may keep.* the attention's output .*query" "${dense[@]}" \
+    --activations "$glob=$policy"
+done; done
+refuses 'a layer in tensor-train or low-rank form keeps no input' "${dense[@]/dense/lowrank}" --activations act2bit
+
 refuses "there is no policy 'int9'; did you mean int" --data train.tsv "${columns[@]}" --activations int9
 refuses 'no block matches that can run again; the model has none' --data train.tsv "${columns[@]}" \
   --activations '*dense=block'
@@ -167,7 +197,7 @@ refuses 'no block matches that can run again; these can, the last one cannot: be
 refuses 'no layer matches whose values can be computed again' --layers 2 --data train.tsv "${columns[@]}" \
   --activations '*layer.0=block,*layer.0.*dense=cheap'
 refuses 'no layer of the model matches; its layers are' --data train.tsv "${columns[@]}" --activations 'decoder*=int8'
-refuses 'no dense layer with GELU or SiLU matches; a layer in tensor-train form keeps no input' --form tt \
+refuses 'no dense layer with GELU or SiLU matches; a layer in tensor-train or low-rank form keeps no input' --form tt \
   --data train.tsv "${columns[@]}" --activations act2bit,int8
 run "$COMERA" pretrain --model llama-6m --task clm --form dense --batch 1 --seq 16 --activations act2bit --dry-run
 expect_refused 'no dense layer with GELU or SiLU matches.*a gated layer needs its numbers.*use int8'

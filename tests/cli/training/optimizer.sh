@@ -55,7 +55,7 @@ run "$COMERA" pretrain "${wide[@]}" --form tt --optimizer muon -o moments
 expect_exit 0
 run "$COMERA" pretrain --resume moments --optimizer adamw --steps 8 --override
 expect_exit 2
-expect_err 'optimizer.safetensors: has no moment1.*: the state is that of another one; resume with the --optimizer in recipe.toml'
+expect_err 'optimizer.safetensors: has no moment1.*: the state is that of another --optimizer, or .*; resume with those in recipe.toml'
 
 # entries of diagonals are removed, the moments of dense weights stay
 run "$COMERA" pretrain "${wide[@]}" --form tt --layer '*output.dense=form:dense' --optimizer adamw8bit --steps 12 \
@@ -137,6 +137,10 @@ refuses 'what matches has no dense linear weight' --data train.tsv "${columns[@]
   --optimizer '*attention*=galore'
 refuses "no linear weight in TT or low-rank form; use --form tt or lowrank, or name dense linear weights" \
   --data train.tsv "${columns[@]}" --form dense --optimizer muon
+refuses 'optimizer adamw8bit: has no effect, because the last word' --data train.tsv "${columns[@]}" --form dense \
+  --hidden 64 --optimizer 'adamw8bit,*=adamw'
+run "$COMERA" pretrain "${wide[@]}" --form dense --optimizer '*=adamw8bit' --dry-run # beside AdamW by default
+expect_exit 0
 refuses "no method 'galor'; did you mean galore" --data train.tsv "${columns[@]}" --optimizer galor
 refuses 'has no dense linear weight of 4096 elements or more in a block' --data train.tsv "${columns[@]}" --form tt \
   --hidden 64 --optimizer galore
