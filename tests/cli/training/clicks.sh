@@ -123,6 +123,15 @@ run "$COMERA" export whole -o whole.onnx
 expect_refused 'not written as ONNX'
 
 # A plan without data has Criteo's tables; with data those of the data.
+# Muon is the default, and no weight of this model is for it: the choice and the advice without memory leave it.
+run "$COMERA" pretrain "${options[@]}" --fit 1GiB --steps 1 -o fitted
+expect_exit 0
+last="pretrain with ulimit -v"
+(ulimit -v 1500000 && exec "$COMERA" pretrain "${options[@]}" --batch 4000000 --threads 1 -o large >.out 2>.err)
+code=$?
+expect_exit 1
+expect_err '; --activations cheap needs [0-9.]+ GiB by plan'
+
 run "$COMERA" pretrain --model dlrm-kaggle --batch 100 --dry-run --json
 expect_json "d['totals']['parameters_dense'] > 99 * d['totals']['parameters']"
 run "$COMERA" pretrain "${options[@]}" "${forms[@]}" --dry-run --json
