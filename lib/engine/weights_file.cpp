@@ -453,8 +453,8 @@ void load_state(const std::string& path, Weights& weights) {
     if (!found || found->tensor.shape != wanted)
       fail_input(
           "{}: {}, and this call needs {} with shape {}: the state is that of another --optimizer, or of other "
-          "settings "
-          "of --activations compact or velora; resume with those in recipe.toml, or begin a new run from the model",
+          "settings of --activations compact or velora; resume with those in recipe.toml, or begin a new run from the "
+          "model",
           path,
           found ? fmt::format("{} has shape {}", found->tensor.name, io::to_string(found->tensor.shape))
                 : fmt::format("has no {}", slab.items()[i].name),

@@ -236,8 +236,9 @@ void refuse_settings_without_effect(const OptionValues& values) {
 }
 
 void read_memory_options(const OptionValues& values, engine::EngineOptions& engine, OptimizerOptions& optimizer) {
-  layers::check_words_for_all(values.list("activations"));
   layers::Activations activations = layers::parse_activations(values.list("activations"));
+  activations.may_be_idle = values.has("resume") && values.source("activations") != OptionSource::flag;
+  if (!activations.may_be_idle) layers::check_words_for_all(values.list("activations"));
   activations.projected = projected_settings(values);
   activations.directions = {values.integer("velora-group"), values.real("velora-scale")};
   activations.offloading = offload_settings(values, activations.offloads());

@@ -117,7 +117,7 @@ bool Activations::projects() const {
   return std::any_of(rules.begin(), rules.end(), [](const Rule& rule) { return rule.policy == compact; });
 }
 
-RuledKeeper::RuledKeeper(const Activations& activations) {
+RuledKeeper::RuledKeeper(const Activations& activations) : may_be_idle_(activations.may_be_idle) {
   std::shared_ptr<Keeper> offloaded;  // one for all its rules, since it has the queues of copies for itself
   if (activations.offloads()) offloaded = make_offload_keeper(activations.offloading);
   for (const Activations::Rule& rule : activations.rules) {
@@ -280,6 +280,7 @@ void RuledKeeper::check_rules() const {
       if (choice.keeper) choice.keeper->check_rules();
       continue;
     }
+    if (may_be_idle_) continue;
     if (choice.again)
       fail_input(
           "[train] --activations {}: keeps nothing, because the values that it names are computed again; leave it out, "

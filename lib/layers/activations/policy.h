@@ -29,6 +29,7 @@ struct Activations {
   ProjectedSettings projected = {};
   DirectionSettings directions = {};
   OffloadSettings offloading = {};
+  bool may_be_idle = false;  // true: rules without effect are accepted, as those of a run from before they were refused
 
   bool projects() const;
   bool offloads() const;
@@ -80,6 +81,7 @@ class RuledKeeper final : public Keeper {
   [[noreturn]] void fail_unmatched(const Choice& choice) const;
 
   std::vector<Choice> choices_;
+  bool may_be_idle_;
   // Seen so far: all; with inputs that compact may project; those with a dense weight.
   std::vector<std::string> layers_, blocks_, linear_, dense_;
 };

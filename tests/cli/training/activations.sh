@@ -171,6 +171,13 @@ for idle in '*query=int8,int4' 'int8,int8' '*query=keep,*=int8' 'compact,velora'
   refuses 'has no effect, because the last word that is for a value counts, and later words take all that it names' \
     "${dense[@]}" --activations "$idle"
 done
+rm -rf idle
+run "$COMERA" pretrain "${tiny[@]}" --activations int8 --save-every 2 -o idle
+expect_exit 0
+sed -i 's/^activations = .*/activations = ["int8", "cheap", "int8", "keep"]/' idle/recipe.toml # a run of an earlier program
+expect_resumes idle
+run "$COMERA" pretrain --resume idle --activations int8,int8 --override
+expect_refused 'int8: has no effect'
 refuses "keep: without a name it means that nothing is computed again, and leaves 'int8' before it as it is" \
   "${dense[@]}" --activations int8,keep
 refuses '[*]query=int8: keeps nothing, because the values that it names are computed again' "${dense[@]}" --layers 2 \
