@@ -1,6 +1,14 @@
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <string>
 
+#include "lib/core/half.h"
+#include "lib/core/terminal/log.h"
 #include "lib/quant/corrected.h"
+#include "tests/oracle/gptq.h"
 #include "tests/tt/random_matrix.h"
 
 using namespace comera;
@@ -27,7 +35,58 @@ double damped_loss(const Matrix& weight, const Quantised& fitted, const Matrix& 
 
 const RoundFactors unrounded = [](tt::Pair&) {};
 
+// The numbers of tests/oracle/gptq.py: whole, from -2048 to 2047.
+Matrix drawn(std::int64_t rows, std::int64_t columns, std::uint32_t seed) {
+  Matrix a(rows, columns);
+  for (double& value : a.values) {
+    seed = 1664525U * seed + 1013904223U;
+    value = static_cast<double>(seed >> 20U) - 2048;
+  }
+  return a;
+}
+
+// The layer of tests/oracle/gptq.py: weight [64 x 48] and moment of 160 inputs.
+struct Layer {
+  Matrix weight = drawn(64, 48, 1), moment;
+  Layer() {
+    const Matrix other = drawn(64, 48, 2), shared = drawn(160, 8, 3);
+    for (std::size_t i = 0; i < weight.values.size(); ++i) weight.values[i] *= other.values[i] / (1 << 22);
+    Matrix inputs = drawn(160, 64, 4);
+    for (std::int64_t t = 0; t < inputs.rows; ++t)
+      for (std::int64_t i = 0; i < inputs.columns; ++i) inputs(t, i) += 3 * shared(t, i % 8);
+    moment = tt::gram(inputs);
+  }
+};
+
+// A block as tests/oracle/gptq.h has it.
+std::string digits_of(const Block& block) {
+  std::string digits = fmt::format("{:04x}{:04x}", float_to_half(block.step.scale), float_to_half(block.step.least));
+  for (const int code : block.codes) digits += fmt::format("{:02x}", code);
+  return digits;
+}
+
+void check_blocks(Grid grid, std::span<const char* const> expected) {
+  INFO(name_of(grid));
+  const Layer layer;
+  const Corrected fitted =
+      fit_corrected(layer.weight, {layer.moment, layer.moment}, grid, 0, unrounded, {.sweeps = 0, .damping = 0.01});
+  REQUIRE(std::ssize(fitted.base.bytes) == std::ssize(expected) * block_bytes(grid));
+  const std::byte* bytes = fitted.base.bytes.data();
+  for (const char* const block : expected) {
+    CHECK(digits_of(read_block(grid, bytes)) == block);
+    bytes += block_bytes(grid);
+  }
+}
+
 }  // namespace
+
+TEST_CASE("quantised: GPTQ without a correction has the codes and steps of the published formulas") {
+  check_blocks(Grid::q8_0, oracle::gptq_q8_0);
+  check_blocks(Grid::q4_1, oracle::gptq_q4_1);
+  check_blocks(Grid::q4_0, oracle::gptq_q4_0);
+  check_blocks(Grid::q3_0, oracle::gptq_q3_0);
+  check_blocks(Grid::q2_0, oracle::gptq_q2_0);
+}
 
 TEST_CASE("quantised: rounding moves no number farther than half a step of its block") {
   const Matrix weight = random_matrix(70, 9, 1);  // blocks of 32, 32 and 6
