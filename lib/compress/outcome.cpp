@@ -26,6 +26,7 @@ io::Json to_json(const LayerOutcome& outcome) {
                 {"bytes_dense", outcome.bytes_dense},
                 {"rel_error", outcome.rel_error},
                 {"output_error", number(outcome.output_error)},
+                {"direction_error", number(outcome.direction_error)},
                 {"optimum", number(outcome.optimum)},
                 {"error_of_optimum", number(outcome.error_of_optimum)},
                 {"ms", outcome.ms},
@@ -50,6 +51,7 @@ LayerOutcome outcome_from(const io::Json& json, const std::string& file) {
     outcome.bytes_dense = json.at("bytes_dense").get<std::uint64_t>();
     outcome.rel_error = json.at("rel_error").get<double>();
     outcome.output_error = optional_number(json, "output_error");
+    if (json.contains("direction_error")) outcome.direction_error = optional_number(json, "direction_error");
     outcome.optimum = optional_number(json, "optimum");
     outcome.error_of_optimum = optional_number(json, "error_of_optimum");
     outcome.ms = json.at("ms").get<double>();

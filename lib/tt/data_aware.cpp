@@ -18,18 +18,6 @@ double mean_diagonal(const Matrix& moment) {
   return moment.rows > 0 ? trace(moment) / static_cast<double>(moment.rows) : 0;
 }
 
-// l with l lᵀ = S, by Cholesky, or from eigenvalues if S is not definite.
-Matrix factor_of(const Matrix& moment) {
-  Matrix l = moment;
-  if (cholesky(l)) return l;
-  SymmetricEigen eigen = symmetric_eigen(moment);
-  for (std::int64_t i = 0; i < eigen.vectors.rows; ++i) {
-    const double scale = std::sqrt(std::max(0.0, eigen.values[static_cast<std::size_t>(i)]));
-    for (std::int64_t j = 0; j < eigen.vectors.columns; ++j) eigen.vectors(i, j) *= scale;
-  }
-  return transposed(eigen.vectors);
-}
-
 // Wᵀ S W from `outputs` S W.
 Matrix output_gram(const Matrix& weight, const Matrix& outputs) {
   check_finite(weight, "[tt] weight");
@@ -67,6 +55,17 @@ Matrix missing_products(const Matrix& weight, const Followed& inputs) {
 }
 
 }  // namespace
+
+Matrix factor_of(const Matrix& moment) {
+  Matrix l = moment;
+  if (cholesky(l)) return l;
+  SymmetricEigen eigen = symmetric_eigen(moment);
+  for (std::int64_t i = 0; i < eigen.vectors.rows; ++i) {
+    const double scale = std::sqrt(std::max(0.0, eigen.values[static_cast<std::size_t>(i)]));
+    for (std::int64_t j = 0; j < eigen.vectors.columns; ++j) eigen.vectors(i, j) *= scale;
+  }
+  return transposed(eigen.vectors);
+}
 
 Matrix shrunk(Matrix moment, double rho, double damping) {
   const double shift = damping * mean_diagonal(moment);

@@ -16,6 +16,9 @@ namespace comera::tt {
 // (1 - rho) S + rho diag(S) + damping mean(diag S) I.
 Matrix shrunk(Matrix moment, double rho, double damping = 0);
 
+// l [in x in] with l lᵀ = S, by Cholesky, or from eigenvalues if S is not definite; negative ones count as 0.
+Matrix factor_of(const Matrix& moment);
+
 double output_norm(const Matrix& weight, const KeptMatrix& moment);                       // tr(Wᵀ S W), at least 0
 double output_loss(const Matrix& weight, Matrix fitted, const KeptMatrix& moment);        // tr((W - Ŵ)ᵀ S (W - Ŵ))
 double output_error(const Matrix& weight, Matrix fitted, const KeptMatrix& moment);       // sqrt(loss / norm)

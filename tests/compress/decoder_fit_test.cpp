@@ -59,7 +59,7 @@ TEST_CASE("decoder of words: its rows are those of a linear layer, in any number
         inputs.fit(tt::transposed(table), quant::Grid::q3_0).bytes);
   Candidate candidate;
   candidate.decodes = true;
-  CHECK(output_error(candidate, table, fitted, moment) ==
+  CHECK(errors_of_outputs(candidate, table, fitted, moment).share ==
         Approx(tt::output_error(tt::transposed(table), tt::transposed(fitted), moment)).epsilon(1e-9));
   CHECK(output_norm(candidate, table, moment) == Approx(tt::output_norm(tt::transposed(table), moment)).epsilon(1e-9));
 }
@@ -89,8 +89,9 @@ TEST_CASE("decoder of words: with text it loses less of its logits than rounding
     if (group.layers.front() != "lm_head") return;
     for (const io::ChainSpec& chain : block->chains)
       if (chain.name == "lm_head")
-        error = output_error(candidate, read_weight(dense, candidate),
-                             tt::to_double(io::read_matrix(rounded, chain, {})), group.judged.moment);
+        error = errors_of_outputs(candidate, read_weight(dense, candidate),
+                                  tt::to_double(io::read_matrix(rounded, chain, {})), group.judged.moment)
+                    .share;
   });
   CHECK(error > 1.5 * *head.output_error);
 }

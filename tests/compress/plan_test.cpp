@@ -247,6 +247,7 @@ TEST_CASE("compress certificate: reads back to six digits and is never longer th
   layers[0].weight_hash = layers[0].chain_hash = std::string(32, 'a');
   layers[0].rel_error = 0.123456789;
   layers[0].output_error = 1.0 / 3e7;
+  layers[0].direction_error = 1.0 / 9e123;
   layers[1].name = "down";
   const MomentsInfo info{{"a.txt"}, std::string(32, 'b'), 100, 20};
   const std::string text = to_text(certificate_of(layers, info));
@@ -255,6 +256,7 @@ TEST_CASE("compress certificate: reads back to six digits and is never longer th
   REQUIRE(again.layers.size() == 1);
   CHECK(again.layers[0].rel_error == 0.123457);
   CHECK(again.layers[0].output_error == 3.33333e-8);
+  CHECK(again.layers[0].direction_error == 1.11111e-124);
   CHECK(again.calibration->held_tokens == 20);
   CHECK_THAT(message([] { parse_certificate("{}", "f"); }), Contains("f: the certificate lacks \"version\""));
   CHECK_THAT(message([] { parse_certificate(R"({"version": 1, "layers": [{"name": 3}]})", "f"); }),

@@ -57,8 +57,8 @@ Certificate certificate_of(const std::vector<LayerOutcome>& layers, const std::o
   certificate.calibration = calibration;
   for (const LayerOutcome& layer : layers)
     if (layer.chain)
-      certificate.layers.push_back(
-          {layer.name, layer.weight_hash, layer.chain_hash, layer.rel_error, layer.output_error});
+      certificate.layers.push_back({layer.name, layer.weight_hash, layer.chain_hash, layer.rel_error,
+                                    layer.output_error, layer.direction_error});
   return certificate;
 }
 
@@ -83,6 +83,7 @@ std::string to_text(const Certificate& certificate) {
                {"cores", layer.chain_hash},
                {"rel_error", six_digits(layer.rel_error)}};
     if (layer.output_error) entry["output_error"] = six_digits(*layer.output_error);
+    if (layer.direction_error) entry["direction_error"] = six_digits(*layer.direction_error);
     json["layers"].push_back(std::move(entry));
   }
   return json.dump();
@@ -95,7 +96,7 @@ std::string widest_certificate(const std::vector<std::string>& names, const std:
   constexpr double longest = 1.23456e-123;
   const std::string hash(32, '0');
   if (refined) certificate.refined = hash;
-  for (const std::string& name : names) certificate.layers.push_back({name, hash, hash, longest, longest});
+  for (const std::string& name : names) certificate.layers.push_back({name, hash, hash, longest, longest, longest});
   return to_text(certificate);
 }
 
@@ -117,10 +118,14 @@ Certificate parse_certificate(const std::string& text, const std::string& file) 
   const Json& layers = member(json, "layers", file);
   if (!layers.is_array()) fail_input("{}: the certificate's layers are no list; the file is damaged", file);
   for (const Json& entry : layers) {
-    Certificate::Layer layer{value_of<std::string>(entry, "name", file), value_of<std::string>(entry, "weight", file),
-                             value_of<std::string>(entry, "cores", file), value_of<double>(entry, "rel_error", file),
+    Certificate::Layer layer{value_of<std::string>(entry, "name", file),
+                             value_of<std::string>(entry, "weight", file),
+                             value_of<std::string>(entry, "cores", file),
+                             value_of<double>(entry, "rel_error", file),
+                             std::nullopt,
                              std::nullopt};
     if (entry.contains("output_error")) layer.output_error = value_of<double>(entry, "output_error", file);
+    if (entry.contains("direction_error")) layer.direction_error = value_of<double>(entry, "direction_error", file);
     certificate.layers.push_back(std::move(layer));
   }
   return certificate;

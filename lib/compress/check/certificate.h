@@ -20,6 +20,9 @@ struct Certificate {
     std::string name, weight_hash, chain_hash;
     double rel_error = 0;
     std::optional<double> output_error;
+    // tt::OutputErrors::direction: no unit vector of outputs has a larger error, relative to the norm of all outputs.
+    // Empty for tables of look-ups, and in certificates of earlier versions.
+    std::optional<double> direction_error;
   };
   std::vector<Layer> layers;  // layers that are chains
   std::optional<MomentsInfo> calibration;

@@ -18,8 +18,9 @@ struct CompressedLayers {
   std::function<void(const std::string& name, const tt::Matrix& fitted)> follow;
 };
 
-// The output error on judging text of each layer that the text reaches. `sequential`: the inputs of a layer come from
-// the compressed blocks before it.
-std::map<std::string, double> output_errors(InputMoments& moments, bool sequential, const CompressedLayers& layers);
+// The errors of outputs on judging text of each layer that the text reaches. `sequential`: the inputs of a layer come
+// from the compressed blocks before it.
+std::map<std::string, tt::OutputErrors> output_errors(InputMoments& moments, bool sequential,
+                                                      const CompressedLayers& layers);
 
 }  // namespace comera::compress

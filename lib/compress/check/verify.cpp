@@ -30,6 +30,12 @@ bool agrees(double stored, double found, double tolerance) {
   return std::abs(stored - found) <= tolerance * std::max(stored, found) + 1e-9;
 }
 
+// Direction errors are roots of eigenvalues, whose rounding is that of moments in float, whatever their size.
+bool directions_agree(double stored, double found, double tolerance) {
+  const double least = std::min(stored, found), most = std::max(stored, found);
+  return most - least <= tolerance * most || most * most - least * least <= 1e-6;
+}
+
 Certificate certificate_in(const io::ModelFolder& compressed) {
   const auto found = compressed.metadata().find(certificate_key);
   if (found == compressed.metadata().end())
@@ -51,7 +57,7 @@ class Verifier {
 
   Verification run() {
     Verification verification;
-    std::map<std::string, double> outputs;
+    std::map<std::string, tt::OutputErrors> outputs;
     find_refined();
     if (moments_) measure_outputs(outputs);
     TaskProgress task("checking layers", std::ssize(certificate_.layers));
@@ -122,7 +128,7 @@ class Verifier {
 
   // Runs in the order of the model. If the certificate is sequential, later layers see the compressed layers before
   // them, and all layers the refined biases and norms.
-  void measure_outputs(std::map<std::string, double>& outputs) {
+  void measure_outputs(std::map<std::string, tt::OutputErrors>& outputs) {
     const bool sequential = certificate_.calibration && certificate_.calibration->sequential;
     for (const auto& [name, chain] : chains_)
       if (sequential && chain.table()) moments_->replace(name, expanded(chain));
@@ -147,20 +153,21 @@ class Verifier {
                              .follow = follow});
   }
 
-  LayerCheck check(const Certificate::Layer& layer, const std::map<std::string, double>& outputs) const {
+  LayerCheck check(const Certificate::Layer& layer, const std::map<std::string, tt::OutputErrors>& outputs) const {
     const io::ChainSpec& chain = chain_of(layer.name);
     const io::ModelFolder::Entry& entry = dense_entry(chain);
     LayerCheck check;
     check.name = chain.weight_name();
     check.stored_rel_error = layer.rel_error;
     check.stored_output_error = layer.output_error;
+    check.stored_direction_error = layer.direction_error;
     const Matrix weight = read_weight(dense_, candidate_of(chain));
     check.rel_error = !chain.base ? tt::chain_error(weight, stored(chain))
                                   : std::sqrt(tt::squared_norm(tt::difference(weight, expanded(chain))) /
                                               std::max(tt::squared_norm(weight), 1e-300));
     double tolerance = output_tolerance;
     if (const auto found = outputs.find(layer.name); found != outputs.end())
-      check.output_error = found->second;
+      check.output_error = found->second.share, check.direction_error = found->second.direction;
     else if (moments_ && chain.table())
       check.output_error = error_of_rows(chain, weight), tolerance = weight_tolerance;  // look-ups need no forward
     const io::ModelFolder::Entry* core = compressed_.find(chain.base ? chain.base_name() : chain.core_name(0));
@@ -194,6 +201,10 @@ class Verifier {
       return "an output error was certified, but the text gives it none";
     if (check.output_error && !agrees(*check.stored_output_error, *check.output_error, tolerance))
       return "its output error is not the one that was certified";
+    if (!check.stored_direction_error) return "";  // of an earlier version
+    if (!check.direction_error) return "a direction error was certified, but the text gives it none";
+    if (!directions_agree(*check.stored_direction_error, *check.direction_error, tolerance))
+      return "its direction error is not the one that was certified";
     return "";
   }
 

@@ -14,7 +14,9 @@ struct LayerCheck {
   std::string name;  // name of the dense tensor
   double rel_error = 0, stored_rel_error = 0;
   std::optional<double> output_error, stored_output_error;  // of a table: of its rows, by their look-ups
-  std::string fault;                                        // "": as certified
+  // Certificate::Layer::direction_error; a certificate without it leaves it alone.
+  std::optional<double> direction_error, stored_direction_error;
+  std::string fault;  // "": as certified
 };
 
 // A tensor that belongs to no certified chain and differs from the dense model.

@@ -27,6 +27,12 @@ Matrix part_of(const Matrix& table, std::int64_t part) {
   return weight;
 }
 
+// The same rows of the table on a grid.
+Matrix part_of(const Matrix& table, const quant::Quantised& fitted, std::int64_t part) {
+  const std::int64_t first = part * rows_at_once, count = std::min(rows_at_once, table.rows - first);
+  return tt::transposed(quant::expand_table(quant::lines_of(fitted, first, count)));
+}
+
 // The sum over the parts, in their order.
 double sum_of(const Matrix& table, const std::function<double(std::int64_t part)>& of_part) {
   std::vector<double> parts(static_cast<std::size_t>(parts_of(table)));
@@ -59,18 +65,28 @@ double output_loss(const Candidate& candidate, const Matrix& weight, Matrix fitt
                 [&](std::int64_t p) { return tt::output_loss(part_of(weight, p), part_of(fitted, p), moment); });
 }
 
-double output_error(const Candidate& candidate, const Matrix& weight, Matrix fitted, const KeptMatrix& moment) {
-  if (!candidate.decodes) return tt::output_error(weight, std::move(fitted), moment);
-  const double norm = output_norm(candidate, weight, moment);
-  return norm > 0 ? std::sqrt(std::max(output_loss(candidate, weight, std::move(fitted), moment), 0.0) / norm) : 0;
+tt::OutputErrors errors_of_outputs(const Candidate& candidate, const Matrix& weight, Matrix fitted,
+                                   const KeptMatrix& moment) {
+  if (!candidate.decodes) {
+    tt::subtract_from(weight, fitted);
+    return tt::errors_of_outputs(weight, fitted, moment);
+  }
+  tt::LostOutputs lost(weight.columns);
+  for (std::int64_t p = 0; p < parts_of(weight); ++p) lost.add(tt::difference(part_of(weight, p), part_of(fitted, p)));
+  return lost.relative_to(output_norm(candidate, weight, moment), moment);
 }
 
 double decoder_loss(const Matrix& table, const quant::Quantised& fitted, const KeptMatrix& moment) {
-  return sum_of(table, [&](std::int64_t p) {
-    const Matrix part = part_of(table, p);
-    const quant::Quantised lines = quant::lines_of(fitted, p * rows_at_once, part.columns);
-    return tt::output_loss(part, tt::transposed(quant::expand_table(lines)), moment);
-  });
+  return sum_of(table,
+                [&](std::int64_t p) { return tt::output_loss(part_of(table, p), part_of(table, fitted, p), moment); });
+}
+
+tt::OutputErrors decoder_errors(const Candidate& candidate, const Matrix& table, const quant::Quantised& fitted,
+                                const KeptMatrix& moment) {
+  tt::LostOutputs lost(table.columns);
+  for (std::int64_t p = 0; p < parts_of(table); ++p)
+    lost.add(tt::difference(part_of(table, p), part_of(table, fitted, p)));
+  return lost.relative_to(output_norm(candidate, table, moment), moment);
 }
 
 }  // namespace comera::compress

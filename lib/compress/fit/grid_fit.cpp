@@ -139,7 +139,8 @@ void measure_fit(const Candidate& candidate, const Matrix& weight, const Matrix&
   if (!candidate.table) {
     outcome.rel_error = root_of_ratio(tt::squared_distance(weight, fit.fitted), tt::squared_norm(weight));
     if (evidence.inputs)
-      outcome.output_error = tt::output_error(target, std::move(fit.fitted), evidence.inputs->judged.moment);
+      set_output_errors(outcome,
+                        errors_of_outputs(candidate, target, std::move(fit.fitted), evidence.inputs->judged.moment));
     return;
   }
   const FittedRow rows = rows_of(fit.base);
@@ -148,9 +149,7 @@ void measure_fit(const Candidate& candidate, const Matrix& weight, const Matrix&
   for (std::int64_t r = 0; r < weight.rows; ++r) lost += tt::squared_distance(alone(weight.row(r)), alone(rows(r)));
   outcome.rel_error = root_of_ratio(lost, tt::squared_norm(weight));
   if (evidence.inputs) {
-    const tt::KeptMatrix& moment = evidence.inputs->judged.moment;
-    outcome.output_error =
-        root_of_ratio(decoder_loss(target, fit.base, moment), output_norm(candidate, target, moment));
+    set_output_errors(outcome, decoder_errors(candidate, target, fit.base, evidence.inputs->judged.moment));
   } else if (!evidence.judged_row_weights.empty()) {
     const std::vector<double>& weights = evidence.judged_row_weights;
     outcome.output_error = root_of_ratio(rows_lost(weight, rows, weights), rows_lost(weight, nullptr, weights));

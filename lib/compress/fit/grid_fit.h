@@ -44,7 +44,7 @@ tt::Matrix expand(const Candidate& candidate, const quant::Quantised& base);
 GridFit fit_on_grid(const Candidate& candidate, const tt::Matrix& target, const Evidence& evidence,
                     const LayerPlan& plan);
 
-// Fills rel_error and output_error. `target`: target_of() the weight.
+// Fills rel_error, output_error and direction_error. `target`: target_of() the weight.
 void measure_fit(const Candidate& candidate, const tt::Matrix& weight, const tt::Matrix& target, GridFit fit,
                  const Evidence& evidence, LayerOutcome& outcome);
 

@@ -74,6 +74,11 @@ Matrix target_of(const Matrix& weight, const MomentGroup& inputs) {
   return tt::best_target(weight, {inputs.fit.moment, inputs.fit.products}, {inputs.held.moment, inputs.held.products});
 }
 
+void set_output_errors(LayerOutcome& outcome, const tt::OutputErrors& errors) {
+  outcome.output_error = errors.share;
+  outcome.direction_error = errors.direction;
+}
+
 struct LayerFactors::Curve {
   std::optional<tt::LowRankCurve> plain;
   std::optional<tt::WhitenedCurve> whitened;
@@ -168,7 +173,7 @@ void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome
     fitted = tt::first_rows(fitted, weight().rows);  // removes the padding rows of a table
   if (evidence_.inputs) {
     tt::subtract_from(target(), fitted);
-    outcome.output_error = tt::output_share(target(), fitted, evidence_.inputs->judged.moment);
+    set_output_errors(outcome, tt::errors_of_outputs(target(), fitted, evidence_.inputs->judged.moment));
     outcome.error_of_optimum = tt::output_share(target(), fitted, evidence_.inputs->fit.moment);
     return;
   }

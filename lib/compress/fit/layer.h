@@ -10,6 +10,7 @@
 #include "lib/compress/calibration/moments.h"
 #include "lib/compress/plan/plan.h"
 #include "lib/tt/chain.h"
+#include "lib/tt/output_errors.h"
 
 namespace comera::compress {
 
@@ -44,6 +45,8 @@ struct LayerOutcome {
   std::uint64_t bytes = 0, bytes_dense = 0;
   double rel_error = 0;                // ||W - Ŵ|| / ||W|| of the numbers as stored
   std::optional<double> output_error;  // if earlier layers were replaced, W is target_of()
+  // tt::OutputErrors::direction of the same outputs. Empty for tables of look-ups.
+  std::optional<double> direction_error;
   // The smallest possible error of a matrix of this rank, or for a ttm a lower bound for its ranks. Measured on the
   // fitted outputs with calibration, else on the weight.
   std::optional<double> optimum;
@@ -52,6 +55,7 @@ struct LayerOutcome {
   std::string reason;                   // the reason why it stays dense
   std::string weight_hash, chain_hash;  // of the bytes of the dense tensor, and of the stored bytes
 };
+void set_output_errors(LayerOutcome& outcome, const tt::OutputErrors& errors);
 io::Json to_json(const LayerOutcome& outcome);
 LayerOutcome outcome_from(const io::Json& json, const std::string& file);
 

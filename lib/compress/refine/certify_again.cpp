@@ -29,9 +29,9 @@ void certify_again(std::vector<LayerJob>& jobs, std::size_t size, const io::Mode
       .dense = [&](const std::string& name) { return read_weight(folder, by_name.at(name)->candidate); },
       .fitted = [&](const std::string& name) { return fitted_matrix(*by_name.at(name), size); },
       .follow = [&](const std::string& name, const tt::Matrix&) { follow(moments, *by_name.at(name), size, 0); }};
-  for (const auto& [name, error] : output_errors(moments, true, layers)) {
+  for (const auto& [name, errors] : output_errors(moments, true, layers)) {
     LayerJob& job = *by_name.at(name);
-    job.sizes[size].outcome->output_error = error;
+    set_output_errors(*job.sizes[size].outcome, errors);
     job.sizes[size].outcome->rel_error = tt::relative_error(layers.dense(name), layers.fitted(name));
   }
   moments.restore();

@@ -11,7 +11,7 @@
 namespace comera::compress {
 
 // Measures the fitted linear layers of this size as `comera inspect --verify` does, with all refined biases and norms
-// in place, and replaces rel_error and output_error of their outcomes. `vectors`: the files with these biases and
+// in place, and replaces the errors of their outcomes. `vectors`: the files with these biases and
 // norms.
 void certify_again(std::vector<LayerJob>& jobs, std::size_t size, const io::ModelFolder& folder, InputMoments& moments,
                    const std::vector<std::string>& vectors);

@@ -96,12 +96,15 @@ Table verification_table(const compress::Verification& verification) {
                    {"stored_rel_error", "certified weight error", Unit::error},
                    {"output_error", "output error", Unit::error},
                    {"stored_output_error", "certified output error", Unit::error},
+                   {"direction_error", "direction error", Unit::error},
+                   {"stored_direction_error", "certified direction error", Unit::error},
                    {"fault", "fault"}};
   for (const compress::LayerCheck& layer : verification.layers)
     table.rows.push_back({layer.name, layer.rel_error, layer.stored_rel_error, cell_of(layer.output_error),
-                          cell_of(layer.stored_output_error), text_or_nothing(layer.fault)});
+                          cell_of(layer.stored_output_error), cell_of(layer.direction_error),
+                          cell_of(layer.stored_direction_error), text_or_nothing(layer.fault)});
   for (const compress::OtherFault& other : verification.other_faults)
-    table.rows.push_back({other.name, Cell(), Cell(), Cell(), Cell(), other.fault});
+    table.rows.push_back({other.name, Cell(), Cell(), Cell(), Cell(), Cell(), Cell(), other.fault});
   return table;
 }
 

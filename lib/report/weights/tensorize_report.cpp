@@ -45,6 +45,7 @@ Json layer_json(const LayerOutcome& layer, const compress::OutputFormat& format)
   json["ratio"] = ratio_of(layer);
   json["rel_error"] = layer.rel_error;
   json["output_error"] = to_json(maybe(layer.output_error));
+  json["direction_error"] = to_json(maybe(layer.direction_error));
   json["optimum"] = to_json(maybe(layer.optimum));
   json["above_optimum"] = to_json(maybe(above_optimum(layer)));
   json["ms"] = layer.ms;

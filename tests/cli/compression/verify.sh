@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# inspect --verify measures the text as the certificate says, and compares the output errors of tables too.
+# inspect --verify measures the text as the certificate says, and compares output errors, of tables too, and direction
+# errors.
 . "$(dirname "$0")/../expect.sh"
 python3 "$tests/../scripts/make_checkpoint.py" llama --layers 2 --hidden 64 --intermediate 128 --vocabulary 100 \
   --heads 4 --architecture llama --shards 1 --type F32
@@ -76,5 +77,36 @@ $change"
     run "$COMERA" inspect broken --verify llama --quiet # without text there is nothing to compare
     expect_exit 0
   done
+done
+
+# The direction error of a linear layer lies between its output error over the root of its outputs and its output
+# error, beside the factor of the bound and rounding of moments in float. Tables of look-ups have none, and neither have certificates of earlier versions.
+for name in clipped grid; do
+  run "$COMERA" inspect "$name" --verify llama --calibrate text.txt --quiet --json
+  expect_json "all((l['direction_error'] is None) == (l['name'] == '$table.weight') for l in d['layers'])"
+  expect_json "all(l['output_error'] / 12 < l['direction_error'] < 1.3 * l['output_error'] + 2e-3 \
+      for l in d['layers'] if l['direction_error'])"
+  expect_json "all(abs(l['direction_error'] / l['stored_direction_error'] - 1) < 0.01 \
+      for l in d['layers'] if l['direction_error'])"
+  for change in "layer['direction_error'] *= 1.02" "layer['direction_error'] *= 0.5"; do
+    rm -rf broken
+    cp -r "$name" broken
+    edit broken "
+layer = max(certificate['layers'], key=lambda layer: layer.get('direction_error', 0))
+$change"
+    run "$COMERA" inspect broken --verify llama --calibrate text.txt --quiet
+    expect_exit 1
+    expect_err 'its direction error is not the one that was certified'
+  done
+  edit broken "
+for layer in certificate['layers']: layer.pop('direction_error', None)"
+  run "$COMERA" inspect broken --verify llama --calibrate text.txt --quiet
+  expect_exit 0
+  edit broken "
+layer, = (layer for layer in certificate['layers'] if layer['name'] == '$table')
+layer['direction_error'] = 0.1"
+  run "$COMERA" inspect broken --verify llama --calibrate text.txt --quiet
+  expect_exit 1
+  expect_err "broken: $table.weight is not as certified: a direction error was certified, but the text gives it none"
 done
 finish
