@@ -28,7 +28,7 @@ InputTexts::InputTexts(const OptionValues& values) {
   request_.format = data::format_named(values.text("data-format"));
   request_.text = values.list("text");
   request_.conversations = values.table().find("chat") && values.flag("chat");
-  request_.named = values.given("text") && data::names_in_vain(files_, request_.format, request_.text);
+  request_.named = values.given("text");
 }
 
 std::string InputTexts::place() const {
@@ -133,13 +133,15 @@ std::vector<Option> answer_options() {
            .help = "answer the lines or rows of these files in place of standard input: .txt, .csv, .tsv or .jsonl, "
                    "plain, .gz or .zst",
            .metavar = "FILE,..",
-           .in_config = false},
+           .in_config = false,
+           .synonyms = {"prompt", "input", "file"}},
           json_option(),
           {.name = "jsonl",
            .type = OptionType::flag,
            .group = "Output",
            .help = "print one JSON object for each line, as soon as it is answered",
-           .in_config = false}};
+           .in_config = false,
+           .synonyms = {"stream", "streaming"}}};
 }
 
 }  // namespace comera::tools

@@ -131,6 +131,7 @@ void open_data(const OptionValues& values, RunSetup& setup, const std::string& t
   setup.tokenizer = open_tokenizer(values, tokenizer_folder);
   data::DataSpec spec = train::data_spec(values, values.list("data"));
   spec.chat = open_chat(values, *setup.tokenizer);
+  spec.text_asked = !setup.resume;
   const auto data = data::Dataset::open(spec, setup.tokenizer, labels);
   setup.data = data;
   if (data->spec().task == data::Task::classify) tell_whole_numbers(values, data->labels());
@@ -138,8 +139,19 @@ void open_data(const OptionValues& values, RunSetup& setup, const std::string& t
   if (values.list("dev").empty()) return;
   data::DataSpec dev = train::data_spec(values, values.list("dev"));
   dev.chat = spec.chat;
-  dev.text_asked = false;  // --text was checked against --data only
+  dev.text_asked = spec.text_asked;
   setup.dev = data::Dataset::open(dev, setup.tokenizer, data->labels());
+}
+
+void check_data(const OptionValues& values, const RunSetup& setup) {
+  const data::Task task = train::task_of(values);
+  if (task == data::Task::ctr || task == data::Task::image) return;
+  for (const char* option : {"data", "dev"}) {
+    if (values.list(option).empty()) continue;
+    data::DataSpec spec = train::data_spec(values, values.list(option));
+    if (setup.tokenizer) spec.chat = open_chat(values, *setup.tokenizer);
+    data::check_files(spec);
+  }
 }
 
 namespace {
@@ -210,6 +222,7 @@ RunSetup setup_without_data(OptionValues& values, const std::function<void(Optio
   const bool images = setup.options.task == data::Task::image;
   if (images && !values.list("data").empty()) open_images(values, setup, {});
   if (!clicks && !images && values.has("tokenizer")) setup.tokenizer = open_tokenizer(values, "");
+  check_data(values, setup);
   models::DataFacts facts = facts_of(values, setup);
   if (images && setup.data) facts.labels = setup.data->labels();
   settle_model(values, setup, facts, settle);

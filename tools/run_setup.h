@@ -62,6 +62,8 @@ void refuse_idle_options(const OptionValues& values);
 // The steps of a setup: begin_setup opens folder and options and reads no data; open_data opens the data; finish_setup
 // makes the recipe text and needs spec and factory.
 RunSetup begin_setup(OptionValues& values);
+// For a plan: opens the files of texts of --data and --dev, if there are any, as far as their first rows.
+void check_data(const OptionValues& values, const RunSetup& setup);
 // `tokenizer_folder`: used if --tokenizer is not given. `labels` empty: taken from the data.
 void open_data(const OptionValues& values, RunSetup& setup, const std::string& tokenizer_folder,
                const std::vector<std::string>& labels);

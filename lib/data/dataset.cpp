@@ -74,7 +74,7 @@ void FileDataset::check_columns() const {
 
 TextRequest FileDataset::request(std::size_t longest) const {
   const std::string label = predicts_words(spec_.task) ? "" : spec_.label;
-  TextRequest request{spec_.format, spec_.text, in_vain_, label, longest};
+  TextRequest request{spec_.format, spec_.text, asked_, label, longest};
   request.cut = [tokenizer = tokenizer_.get()](std::string_view text) { return tokenizer->cut(text); };
   request.conversations = spec_.chat != nullptr;
   return request;
@@ -82,7 +82,6 @@ TextRequest FileDataset::request(std::size_t longest) const {
 
 void FileDataset::read_files() {
   files_ = resolve_files(spec_.files);
-  in_vain_ = asked_ && names_in_vain(files_, spec_.format, spec_.text);
   hash_ = hash_files(files_);
   if (predicts_words(spec_.task)) return check_corpus(*this);
   const bool collect = spec_.task != Task::regression && table.labels().empty();
@@ -138,6 +137,22 @@ std::int32_t FileDataset::label_index(std::string_view label) const {
   if (found == known.end())
     fail_input("[data] unknown label '{}'; the labels are {}{}", label, joined(known), did_you_mean(label, known));
   return static_cast<std::int32_t>(found - known.begin());
+}
+
+void check_files(const DataSpec& spec) {
+  const std::vector<std::string> files = resolve_files(spec.files);
+  bool any = false;
+  for (const std::string& file : files) {
+    TextReader reader(file, {.format = spec.format,
+                             .text = spec.text,
+                             .named = spec.text_asked && !spec.text.empty(),
+                             .label = predicts_words(spec.task) ? "" : spec.label,
+                             .longest = predicts_words(spec.task) ? longest_part : 0,
+                             .conversations = spec.chat != nullptr});
+    Row row;
+    any = reader.next(row) || any;
+  }
+  if (!any) fail_input("[data] {}: holds no text to learn from", joined(files));
 }
 
 std::shared_ptr<const TextDataset> Dataset::open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,

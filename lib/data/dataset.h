@@ -40,8 +40,7 @@ class FileDataset final : public TextDataset {
   void tell_empty_texts() const;
 
   DataSpec spec_;
-  bool asked_ = false;    // the user named columns
-  bool in_vain_ = false;  // the user named columns, but no file is a table
+  bool asked_ = false;  // the user named columns
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> files_;
   std::string hash_;

@@ -126,6 +126,10 @@ class Dataset {
   virtual void save(const Folder& folder) const = 0;
 };
 
+// Opens every file of texts and reads its first row. Input errors: a missing or unreadable file, a format that is
+// unknown or does not fit, a missing column, no row.
+void check_files(const DataSpec& spec);
+
 // Data whose inputs are texts.
 class TextDataset : public Dataset {
  public:

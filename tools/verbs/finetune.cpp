@@ -308,6 +308,7 @@ RunSetup set_up_dry(OptionValues& values) {
     if (!setup.tokenizer) setup.tokenizer = open_tokenizer(values, values.text("model"));
     check_lengths(values, setup.spec, *setup.tokenizer);
   }
+  check_data(values, setup);
   open_student(values, setup, fresh);
   add_teacher(values, setup);
   if (!values.given("seq")) setup.assumed.emplace_back("seq", values.canonical("seq"));

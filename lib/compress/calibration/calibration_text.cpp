@@ -130,9 +130,8 @@ std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Token
     task.done(amount.all > 0 ? tokens : fitted);
     sequences.push_back({std::move(*ids), part});
   };
-  const bool in_vain = data::names_in_vain(places.files, places.format, places.columns);
   for (const std::string& file : places.files) {
-    data::TextRequest request{places.format, places.columns, in_vain, "", data::longest_part};
+    data::TextRequest request{places.format, places.columns, !places.columns.empty(), "", data::longest_part};
     request.conversations = places.chat != nullptr;
     data::TextReader reader(file, request);
     const std::size_t texts = reader.is_table() ? std::max<std::size_t>(places.columns.size(), 1) : 1;

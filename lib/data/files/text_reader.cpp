@@ -1,7 +1,5 @@
 #include "lib/data/files/text_reader.h"
 
-#include <algorithm>
-
 #include "lib/core/error.h"
 
 namespace comera::data {
@@ -43,12 +41,6 @@ bool TextReader::next(Row& row) {
       request_.longest > 0 ? lines_.next(row.text[0], request_.longest, request_.cut) : lines_.next(row.text[0]);
   row.line = lines_.line();
   return any;
-}
-
-bool names_in_vain(const std::vector<std::string>& files, const std::optional<Format>& format,
-                   const std::vector<std::string>& text) {
-  const auto is_text = [&](const std::string& file) { return (format ? *format : format_of(file)) == Format::text; };
-  return !text.empty() && std::all_of(files.begin(), files.end(), is_text);
 }
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\f\r") == std::string_view::npos; }

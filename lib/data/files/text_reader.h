@@ -13,7 +13,7 @@ namespace comera::data {
 struct TextRequest {
   std::optional<Format> format;   // none: by the file's name
   std::vector<std::string> text;  // columns of a table; none: "text"
-  bool named = false;             // the user named these columns, and no file has them: a text file is an input error
+  bool named = false;             // the user named these columns: a text file is an input error
   std::string label;              // column of a table; empty: no labels
   std::size_t longest = 0;  // text: a longer line comes in parts of at most this size, cut by `cut`; 0: whole lines
   CutRule cut = cut_at_blank;
@@ -44,10 +44,6 @@ class TextReader {
   LineReader lines_;
   std::unique_ptr<RowReader> rows_;  // null: a text file
 };
-
-// Value of TextRequest::named for columns that the user named: true if no file of the list is a table.
-bool names_in_vain(const std::vector<std::string>& files, const std::optional<Format>& format,
-                   const std::vector<std::string>& text);
 
 bool is_blank(std::string_view text);  // contains only blanks, tabs, form feeds and carriage returns
 

@@ -28,9 +28,8 @@ void for_each_draw(const SampleSpec& spec, const std::vector<std::string>& files
                    const std::function<void(Draw, std::string_view)>& take) {
   const Random random(spec.seed, 0, Purpose::sample);
   std::uint64_t index = 0;
-  const bool in_vain = names_in_vain(files, spec.format, spec.columns);
   for (const std::string& file : files) {
-    TextReader reader(file, {spec.format, spec.columns, in_vain, "", longest_part});
+    TextReader reader(file, {spec.format, spec.columns, !spec.columns.empty(), "", longest_part});
     Reading reading(file);
     for (Row row; reader.next(row); reading.at(reader.lines()))
       for (const std::string_view text : row.text) {

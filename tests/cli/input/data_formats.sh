@@ -68,9 +68,9 @@ run "$COMERA" tensorize dense --rank 4 --calibrate hard.csv --text second --toke
 expect_exit 2  # too few tokens per row, which shows that --text selected the column
 expect_err 'lines of 4 tokens or more'
 for data in hard.tsv hard.csv packed.csv.gz; do
-  run "$COMERA" evaluate dense --data "$data" --text text --label label --predictions "predictions-$data" --json
+  run "$COMERA" evaluate dense --data "$data" --text text --label label --predictions "predictions-$data.tsv" --json
   expect_exit 0
-  expect_same_bytes predictions-hard.tsv "predictions-$data"
+  expect_same_bytes predictions-hard.tsv.tsv "predictions-$data.tsv"
 done
 
 # The header, the label and the separators of a table are never text.
@@ -101,6 +101,32 @@ for verb in "pretrain ${model[*]} ${words[*]} --task mlm --data hard.txt" 'token
   'finetune dense --task mlm --steps 1 --data hard.txt'; do
   # shellcheck disable=SC2086
   run_refused 'hard\.txt: --text names columns, and a text file has none; leave --text out' $verb --text text
+done
+# Also a text file beside a table, and a text file of --dev.
+for verb in "pretrain ${model[*]} ${words[*]} --task mlm --data hard.csv,hard.txt" \
+  "pretrain ${model[*]} ${words[*]} --task mlm --data hard.csv --dev hard.txt" \
+  'tokenizer train --data hard.csv,hard.txt' \
+  'tensorize dense --ratio 1.5 --tokenizer vocab.txt --calibrate hard.csv,hard.txt' \
+  'finetune dense --task mlm --steps 1 --data hard.csv,hard.txt'; do
+  # shellcheck disable=SC2086
+  run_refused 'hard\.txt: --text names columns, and a text file has none; leave --text out' $verb --text text
+done
+# A dry run opens the files: formats and columns are those of the run.
+for verb in "pretrain ${model[*]} ${words[*]} --task mlm" 'finetune dense --task mlm --steps 1'; do
+  while IFS='|' read -r options message; do
+    # shellcheck disable=SC2086
+    run_refused "$message" $verb --dry-run $options
+  done <<'EOF'
+--data table.parquet|table\.parquet: parquet is not read
+--data nope.txt|nope\.txt: no such file
+--data hard.txt --text text|hard\.txt: --text names columns, and a text file has none
+--data hard.csv --text body|hard\.csv: has no column 'body'
+--data hard.txt --dev hard.csv --text body|hard\.txt: --text names columns
+--data hard.txt --dev nope.csv|nope\.csv: no such file
+EOF
+  # shellcheck disable=SC2086
+  run "$COMERA" $verb --dry-run --data hard.csv --dev hard.txt
+  expect_exit 0
 done
 refuses 'the clm task reads one column, but --text names text, second' --task clm --text text,second --data hard.csv
 run "$COMERA" pretrain "${model[@]}" "${words[@]}" --task mlm --data notes --data-format text -o named
