@@ -99,7 +99,7 @@ std::vector<Option> machine_options() {
        .help = "device that computes: cpu, cuda (cuda:N for GPU number N), or reference (slow and simple, for checks)",
        .metavar = "DEVICE",
        .suggested = {"cpu", "cuda", "reference"},
-       .synonyms = {"gpu", "accelerator"}},
+       .synonyms = {"gpu", "accelerator", "cuda"}},
       {.name = "threads",
        .type = OptionType::integer,
        .group = "Machine",

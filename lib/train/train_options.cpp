@@ -284,7 +284,10 @@ std::vector<Option> training_options() {
              "correlation, for regression)"),
       free(count(g, "log-every", "10", 1, "steps between reports"))};
   for (Option& option : rows) {
-    if (option.name == "eval-every") option.default_words = "at the end only";
+    if (option.name == "eval-every")
+      option.default_words = "at the end only", option.synonyms = {"eval-steps", "eval-interval", "evaluation-steps"};
+    if (option.name == "log-every") option.synonyms = {"logging-steps", "log-steps", "log-interval"};
+    if (option.name == "weight-decay") option.synonyms = {"wd"};
     if (option.name == "lr-tables") option.default_words = "that of --lr";
     if (option.name == "lr-table-cores") option.default_words = "that of --lr-cores";
     if (option.name == "clip") option.default_words = "1; 0 with --optimizer lomo or adalomo";

@@ -178,10 +178,10 @@ OptionTable evaluate_table() {
        {.name = "predictions",
         .type = OptionType::path,
         .group = "Output",
-        .help =
-            "write label, predicted label and probability of every example (regression: label and predicted number; "
-            "choice: answer, choices and their log-likelihoods; language models: tokens of every micro-batch, and "
-            "their loss)",
+        .help = "write, separated by tabs, label, predicted label and probability of every example (regression: label "
+                "and predicted number; "
+                "choice: answer, choices and their log-likelihoods; language models: tokens of every micro-batch, and "
+                "their loss)",
         .metavar = "FILE",
         .in_config = false,
         .files = FileUse::written},
@@ -202,6 +202,10 @@ OptionTable evaluate_table() {
 
 int run_evaluate(const OptionValues& given) {
   OptionValues values = given;
+  if (values.has("predictions") && values.text("predictions").ends_with(".csv"))
+    fail_input(
+        "[evaluate] --predictions {}: columns are separated by tabs, not by commas; give the name of a .tsv file",
+        values.text("predictions"));
   if (values.has("against")) return evaluate_against(values);
   if (values.list("data").empty()) fail_input("[evaluate] --data is missing: name the files to evaluate on");
   StoredModel stored = open_stored_model(values, values.positionals()[0]);

@@ -109,8 +109,11 @@ OptionTable inspect_table() {
   std::vector<Option> calibration = calibration_options();
   for (Option& option : calibration)
     if (option.name == "calibrate-tokens") option.default_words = "as many as the certificate records";
+  std::vector<std::string> names;
+  for (const Option& option : calibration) names.push_back(option.name);
   table.add(std::move(calibration)).add(machine_options()).add(common_options());
-  table.synonyms({"info", "show", "describe", "list", "print", "view", "summary", "cat", "diff", "compare"});
+  table.only_with({"verify"}, names);
+  table.synonyms({"info", "show", "describe", "list", "ls", "print", "view", "summary", "cat", "diff", "compare"});
   table.common({"format", "json", "sort", "filter", "runs", "verify", "calibrate"});
   table.example("comera inspect run --sort bytes")
       .example("comera inspect run --format html > run.html")
@@ -124,6 +127,7 @@ int run_inspect(const OptionValues& values) {
   if (values.has("verify")) return verify(values);
   if (values.has("adapter"))
     fail_input("[inspect] --adapter belongs to the MODEL of --verify; to see a merged model, `comera export` it first");
+  refuse_without_effect(values);
   if (values.flag("runs")) {
     const std::vector<report::FinishedRun> runs = report::read_runs(values.positionals());
     const report::Table table = report::runs_table(runs);

@@ -164,7 +164,8 @@ OptionTable predict_table() {
              .files = FileUse::written}})
       .add(answer_options());
   table.add(common_options())
-      .synonyms({"generate", "infer", "inference", "embed", "encode", "classify", "run", "complete", "chat", "serve"});
+      .synonyms({"generate", "infer", "inference", "embed", "encode", "classify", "run", "complete", "chat", "serve",
+                 "sample", "sampling"});
   table.common({"data", "max-tokens", "chat", "system", "temperature", "top-p", "npy", "jsonl", "json", "tokenizer"});
   table.example("echo 'Once upon a time' | comera predict stories --max-tokens 100 --temperature 0.8 --top-p 0.9");
   table.example("comera predict run --data reviews.csv --text body --jsonl > labels.jsonl");

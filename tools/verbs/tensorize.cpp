@@ -90,6 +90,15 @@ void require_error(const OptionValues& values, const std::vector<compress::Resul
   }
 }
 
+Option rank_option() {
+  return {.name = "rank",
+          .type = OptionType::integer,
+          .group = "Size",
+          .help = "rank of all weights",
+          .minimum = 1,
+          .synonyms = {"lora-rank", "lora-r"}};
+}
+
 std::vector<Option> goal_options() {
   return {{.name = "output",
            .type = OptionType::path,
@@ -118,7 +127,7 @@ std::vector<Option> goal_options() {
            .help = "the file that --budget and --ratio count; onnx: the graph that `comera export` makes of the result "
                    "(fp32, form tt)",
            .choices = {"weights", "onnx"}},
-          {.name = "rank", .type = OptionType::integer, .group = "Size", .help = "rank of all weights", .minimum = 1},
+          rank_option(),
           {.name = "tol",
            .type = OptionType::real,
            .group = "Size",

@@ -199,13 +199,16 @@ void apply_toml(OptionValues& values, std::string_view text, std::string_view fi
   const toml::parse_result parsed = toml::parse(text, file_name);
   if (!parsed)
     fail_input("[{}] {}:{}: {}", table.verb(), file_name, parsed.error().source().begin.line, reason(parsed.error()));
+  const auto place = [&](const toml::key& key) {
+    return fmt::format("[{}] {}:{}: {}", table.verb(), file_name, key.source().begin.line, key.str());
+  };
+  // The keys of another verb mean nothing here, so the verb comes first.
+  if (const auto verb = parsed.table().find("verb"); verb != parsed.table().end())
+    check_verb(table, verb->second, place(verb->first));
   for (const auto& [key, node] : parsed.table()) {
     std::string name(key.str());
-    const std::string where = fmt::format("[{}] {}:{}: {}", table.verb(), file_name, key.source().begin.line, name);
-    if (name == "verb") {
-      check_verb(table, node, where);
-      continue;
-    }
+    const std::string where = place(key);
+    if (name == "verb") continue;
     if (is_foreign(table, name) && node.is_table()) continue;
     std::replace(name.begin(), name.end(), '_', '-');
     if (scope == TomlScope::call && name == words_key(table)) {

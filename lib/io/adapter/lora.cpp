@@ -5,6 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
+#include "lib/core/hub_hint.h"
 #include "lib/core/terminal/log.h"
 #include "lib/io/json_file.h"
 #include "lib/io/model_folder.h"
@@ -25,7 +26,8 @@ constexpr Kind kinds[] = {{".lora_A.weight", true, false},
                           {".lora_embedding_B", false, true}};
 
 std::string required_folder(std::string folder) {
-  if (!is_folder(folder)) fail_input("{}: no such folder; name a folder with adapter_config.json of PEFT", folder);
+  if (!is_folder(folder))
+    fail_input("{}: no such folder; name a folder with adapter_config.json of PEFT{}", folder, hub_hint(folder));
   for (const char* name : {"adapter_config.json", "adapter_model.safetensors"})
     if (!path_exists(join_path(folder, name)))
       fail_input("{}: holds no {}, as PEFT writes it with save_pretrained()", folder, name);

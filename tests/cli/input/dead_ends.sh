@@ -99,7 +99,7 @@ for call in "tensorize dense -o out --ratio 2 --calibrate" \
   "finetune dense -o out --text text --label label --steps 1 --data" \
   "finetune dense -o out --text text --label label --steps 1 --data train.tsv --dev" \
   "evaluate dense --data" "predict dense --data" "tokenizer train -o out --vocab-size 50 --data" \
-  "tokenizer encode --tokenizer" "evaluate dense --data train.tsv --tokenizer"; do
+  "tokenizer encode --tokenizer" "evaluate dense --data corpus.txt --adapter" "evaluate dense --data train.tsv --tokenizer"; do
   # shellcheck disable=SC2086
   run "$COMERA" $call some/model-v1.5
   expect_refused 'hf download some/model-v1.5 (--repo-type dataset )?--local-dir model-v1.5'
@@ -110,6 +110,26 @@ expect_refused 'some/texts: no such file; check the path$'
 rmdir some
 run "$COMERA" inspect ./some/model
 expect_refused 'no such file or folder; check the path$'
+
+# A file of options names its verb, and no key of another verb is looked at before it.
+"$COMERA" tensorize --ratio 3 --dump-config >tensorize.toml
+"$COMERA" finetune dense --data train.tsv --teacher dense --dump-config >finetune.toml
+while read -r verb file other; do
+  run "$COMERA" "$verb" --config "$file"
+  expect_refused "$file:2: verb: the file is for .comera $other., not for .comera $verb."
+done <<'EOF'
+tensorize finetune.toml finetune
+finetune tensorize.toml tensorize
+pretrain finetune.toml finetune
+pretrain on/recipe.toml finetune
+EOF
+
+# Options that would be ignored.
+run "$COMERA" inspect dense --calibrate corpus.txt
+expect_refused '--calibrate has no effect without --verify'
+run "$COMERA" evaluate dense --data train.tsv "${columns[@]}" --predictions predicted.csv
+expect_refused 'predictions predicted.csv: columns are separated by tabs, not by commas; give the name of a .tsv file'
+expect_no_file predicted.csv
 
 # A Mistral folder with the tensors of a llama and no attention window runs as a llama.
 for _ in $(seq 40); do cat corpus.txt; done >long.txt

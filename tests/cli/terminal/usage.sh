@@ -36,6 +36,8 @@ train pretrain or finetune
 trian pretrain or finetune
 eval evaluate
 tokenize tokenizer encode
+sample predict
+ls inspect
 EOF
 run "$COMERA" pretrain --batch-size 3
 expect_refused 'unknown option --batch-size; did you mean --batch\?'
@@ -45,6 +47,19 @@ run "$COMERA" finetune --learning-rate 3
 expect_refused 'unknown option --learning-rate; did you mean --lr\?'
 run "$COMERA" finetune --lerning_rate=3
 expect_refused 'unknown option --lerning-rate; did you mean --lr\?'
+while read -r verb typed meant; do
+  run "$COMERA" "$verb" "$typed" 3
+  expect_refused "unknown option $typed; did you mean $meant\\?"
+done <<'EOF'
+pretrain --wd --weight-decay
+pretrain --cuda --device
+pretrain --logging-steps --log-every
+pretrain --eval-steps --eval-every
+pretrain --lora-rank --rank
+tensorize --lora-rank --rank
+predict --stream --jsonl
+predict --prompt --data
+EOF
 run "$COMERA" predict model --max-new-tokens 3
 expect_refused 'did you mean --max-tokens\?'
 
