@@ -83,9 +83,11 @@ void RunFolder::open_existing() {
 void RunFolder::require_empty() const {
   for (const std::string& name : folder_->names()) {
     if (name == FolderLock::file_name || is_temporary(name)) continue;
-    if (open_ == Open::replace)
-      fail_input("[run] {} holds files but no run (no {}), and --force replaces runs only; name another folder", path_,
-                 recipe_name);
+    if (folder_->kind(recipe_name) == EntryKind::none)
+      fail_input(
+          "[run] {} holds files but no run (no {}), so --resume has nothing to go on with, and --force replaces runs "
+          "only; name another folder",
+          path_, recipe_name);
     fail_input("[run] {} is not empty; --resume goes on with the run in it, --force replaces it", path_);
   }
 }

@@ -69,6 +69,8 @@ precious
 mkdir photos && printf 'precious\n' >photos/model.safetensors
 run "$COMERA" pretrain "${tiny[@]}" -o photos --force
 expect_refused 'photos holds files but no run'
+run "$COMERA" pretrain "${tiny[@]}" -o photos
+expect_refused 'photos holds files but no run \(no recipe.toml\), so --resume has nothing .*; name another folder'
 [ "$(cat photos/model.safetensors)" = precious ] || fail "photos/model.safetensors is unchanged"
 
 # All inputs are read before the old run is removed, so a damaged model or teacher causes no loss.
