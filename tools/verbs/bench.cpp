@@ -62,7 +62,7 @@ report::BenchReport bench_model(const OptionValues& values, const plan::Machine&
                                    static_cast<std::int64_t>(models::common(spec).labels.size()), options);
   report.settings["task"] = values.text("task");
   report.settings["dropout"] = models::common(spec).dropout;
-  report.settings["activations"] = values.canonical("activations");
+  report.settings["activations"] = values.has("activations") ? values.canonical("activations") : "keep";
   report.settings["optimizer"] = join(train::counted_methods(values.list("optimizer")), ",");
   report.settings["parameters"] = engine.model().parameters().count();
   return report;

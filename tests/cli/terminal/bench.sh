@@ -16,7 +16,7 @@ done
 run "$COMERA" bench "${small[@]}" --json
 expect_exit 0
 expect_json "d['schema_version'] == 1 and d['kind'] == 'bench' and d['rows'][0]['work'] == 'step' \
-    and d['settings']['threads'] == 2 and d['settings']['dtype'] == 'fp32'"
+    and d['settings']['threads'] == 2 and d['settings']['dtype'] == 'fp32' and d['settings']['activations'] == 'keep'"
 expect_json "d['peak_gflops'] > 0 and 'OpenBLAS' in d['settings']['blas'] and d['rows'][0]['peak_bytes'] > 0"
 expect_json "d['peak_work'] == 'multiply-adds in registers' and all(0 <= (r['share_of_peak'] or 0) <= 1 \
     for r in d['rows'])"
