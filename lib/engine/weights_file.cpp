@@ -8,6 +8,8 @@
 #include <set>
 
 #include "lib/core/error.h"
+#include "lib/core/files/file.h"
+#include "lib/core/files/temporary.h"
 #include "lib/core/reals.h"
 #include "lib/core/terminal/log.h"
 #include "lib/core/terminal/stop.h"
@@ -148,7 +150,9 @@ void check_finite(const Tensor& host, const std::string& file, const std::string
 }
 
 // Warns about tensors without a place in the model. The model may lack a part of the file: an adapter, a layer, a head.
+// A folder that is being written is read to compare it with the model that it is made from, of which the same was told.
 void tell_unused(const FileSource& source, bool expected) {
+  if (is_temporary(base_name(source.folder().path()))) return;
   constexpr std::size_t most = 8;
   const std::vector<std::string> names = source.unused();
   if (names.empty()) return;

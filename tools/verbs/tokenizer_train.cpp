@@ -173,7 +173,7 @@ int run_tokenizer_train(const OptionValues& values) {
   if (values.flag("json"))
     print_out(report::dump(json) + "\n");
   else
-    print_out(fmt::format("{}: {} pieces\n", folder, tokenizer->vocab_size()));
+    print_out(fmt::format("{}: {} pieces\n", printable(folder), tokenizer->vocab_size()));
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "lib/core/files/file.h"
 #include "lib/core/process.h"
 #include "lib/core/terminal/live_line.h"
+#include "lib/core/terminal/terminal.h"
 
 namespace comera {
 namespace {
@@ -65,6 +67,20 @@ std::string without_controls(std::string_view text, std::string_view kept) {
   return out;
 }
 
+// Breaks lines at blanks that are longer than the terminal. The first follows a prefix of `used` columns.
+std::string fitted(std::string_view text, std::size_t used) {
+  const int columns = terminal_columns(STDERR_FILENO);
+  std::string out;
+  for (std::size_t at = 0; at <= text.size(); used = 0) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    const bool fits = used + width_of(line) <= static_cast<std::size_t>(columns);
+    out.append(at > 0 ? "\n" : "").append(fits ? line : wrap(line, columns, 2, static_cast<int>(used)));
+    at = end + 1;
+  }
+  return out;
+}
+
 }  // namespace
 
 void set_up_log(const LogSettings& settings) {
@@ -81,7 +97,7 @@ bool log_shows(LogLevel level) {
 }
 
 void log_message(LogLevel level, std::string_view message) {
-  const std::string text = without_controls(message, "\n\t");
+  const std::string text = printable_lines(message);
   Log& state = log_state();
   const std::lock_guard lock(state.mutex);
   if (state.file) state.file->append(fmt::format("{}{}\n", prefix_of(level, false), text));
@@ -89,7 +105,8 @@ void log_message(LogLevel level, std::string_view message) {
   state.last_message = wall_seconds();
   // Only erases the live line. Its owner draws it again, because its text may be out of date.
   const std::string erase = std::exchange(state.live_line, "").empty() ? "" : std::string(erase_line);
-  to_stderr(fmt::format("{}{}{}\n", erase, prefix_of(level, colour_wanted()), text));
+  const std::string shown = stderr_is_terminal() ? fitted(text, prefix_of(level, false).size()) : text;
+  to_stderr(fmt::format("{}{}{}\n", erase, prefix_of(level, colour_wanted()), shown));
 }
 
 void set_live_line(std::string_view text) {
@@ -126,5 +143,7 @@ bool colour_wanted() {
 }
 
 std::string printable(std::string_view text) { return without_controls(text, ""); }
+
+std::string printable_lines(std::string_view text) { return without_controls(text, "\n\t"); }
 
 }  // namespace comera

@@ -44,5 +44,7 @@ bool colour_wanted();  // stderr is a terminal, and NO_COLOR is not set
 
 // Returns `text` with its control characters as visible text, so that a name from a file cannot control the terminal.
 std::string printable(std::string_view text);
+// The same for text of several lines: line ends and tabs stay.
+std::string printable_lines(std::string_view text);
 
 }  // namespace comera

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "lib/core/join.h"
+#include "lib/core/terminal/log.h"
 #include "lib/core/terminal/terminal.h"
 #include "lib/report/output/fold.h"
 #include "lib/report/output/text.h"
@@ -218,7 +219,8 @@ std::string render_for_stdout(const Table& table, Format format) {
 
 std::string wrap_for_stdout(std::string_view text) {
   const auto columns = stdout_columns();
-  return columns ? wrapped(text, *columns) : std::string(text);
+  const std::string shown = printable_lines(text);
+  return columns ? wrapped(shown, *columns) : shown;
 }
 
 }  // namespace comera::report

@@ -19,7 +19,8 @@ std::string render_fitted(const Table& table, int columns);
 // (lib/report/output/fold.h) and the table is fitted. In a pipe or a file it is complete. Notes of columns follow.
 std::string render_for_stdout(const Table& table, Format format = Format::table);  // other formats: complete
 
-// Prepares lines of text for stdout. On a terminal, or if COLUMNS is set, long lines are broken at blanks.
+// Prepares lines of text for stdout, without control characters (file names may have them). On a terminal, or if
+// COLUMNS is set, long lines are broken at blanks.
 std::string wrap_for_stdout(std::string_view text);
 
 }  // namespace comera::report

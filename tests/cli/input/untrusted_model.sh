@@ -42,6 +42,7 @@ changed 'tensors[query + ".tt.norm.weight"] = tensors[query + ".rank.weight"] = 
 run "$COMERA" export bad -o dense --to safetensors
 expect_exit 0
 expect_err 'bad: 2 of its tensors are not used.*query\.rank\.weight.*query\.tt\.norm\.weight'
+[ "$(grep -c 'are not used' .err)" = 1 ] || fail 'the source is named, the folder that is being written is not'
 run "$COMERA" inspect dense --json
 expect_json "{layer['name'] for layer in d['layers']} >= {'bert.encoder.layer.0.attention.self.query.' + end \
     for end in ('weight', 'tt.norm.weight', 'rank.weight')}"
@@ -100,6 +101,14 @@ if LC_ALL=C grep -qP '\x1b|\x9b' .out; then fail 'no control character on stdout
 changed 'config["id2label"]["1"] = config["id2label"]["0"] = "\x1b[2J"'
 run "$COMERA" evaluate bad --data dev.tsv "${columns[@]}"
 expect_refused "id2label has '.x1b\[2J' twice"
+
+# An output that the user named reaches the terminal without control characters.
+run "$COMERA" export run -o $'d\x1b[31mx' --to safetensors
+expect_exit 0
+expect_out '^d.x1b\[31mx  dense safetensors'
+run "$COMERA" tensorize $'d\x1b[31mx' -o $'t\x1b[31mx' --rank 4
+expect_exit 0
+expect_out '^t.x1b\[31mx: '
 
 # Cyclic links and names of 5,000 letters, in every place for a path.
 ln -s circle circle

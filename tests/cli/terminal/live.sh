@@ -60,6 +60,14 @@ expect_screen "$narrow"
 expect_screen "all(len(line) <= 80 for line in kept if line.startswith('step '))"
 expect_screen "any(line.startswith('step 8/8  loss') for line in kept)"
 
+# Messages are wrapped at the width of the terminal, and have one line elsewhere.
+short=("$COMERA" pretrain "${tiny[@]}" --warmup 10 --force -o warm)
+on_terminal -- env NO_COLOR=1 "${short[@]}"
+expect_exit 0
+expect_screen "any(line.startswith('warning: --warmup 10') for line in kept) and all(len(line) <= 80 for line in kept)"
+run "${short[@]}"
+[ "$(grep -c . .err)" = 1 ] || fail 'one line without a terminal'
+
 # A stopped verb: the answer is on its own line, and the live line is erased.
 on_terminal INT 3 -- "$COMERA" evaluate labels --data long.tsv
 expect_exit 130
