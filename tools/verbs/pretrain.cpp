@@ -103,9 +103,10 @@ data::Task task_without_word(const OptionValues& values) {
 }  // namespace
 
 OptionTable pretrain_table() {
-  OptionTable table("pretrain",
-                    "train a model in tensor-train form; with a target size, ranks are cut on a schedule until the model has "
-                    "that size");
+  OptionTable table(
+      "pretrain",
+      "train a model in tensor-train form; with a target size, ranks are cut on a schedule until the model has "
+      "that size");
   table.add(train::data_options()).add(model_options()).add(training_options()).add(train::rank_options());
   add_run_options(table);
   table

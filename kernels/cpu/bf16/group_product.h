@@ -32,8 +32,7 @@ void product_of_words(const Context& context, const Product& a, const GroupProdu
       alignas(64) Word x[product_rows / 2 * product_panel];
       const Range range = part_of(a.tokens, group_rows, groups, group);
       Word* const g = memory.right + range.first / 2 * a.out;
-      if (first == 0)
-        pack_pairs(range.last - range.first, a.out, elements(a.g) + range.first * a.ldg, a.ldg, g, a.out);
+      if (first == 0) pack_pairs(range.last - range.first, a.out, elements(a.g) + range.first * a.ldg, a.ldg, g, a.out);
       for (std::int64_t j = first; j < last; j += product_panel) {
         const std::int64_t columns = min(product_panel, last - j);
         for (std::int64_t row = range.first; row < range.last; row += product_rows) {

@@ -30,8 +30,8 @@ inline void add_groups(const Context& context, std::int64_t rows, std::int64_t c
   });
 }
 
-// Columns of x whose product with g is computed at once, in whole panels: the sums of all groups take half a MiB, or one
-// panel.
+// Columns of x whose product with g is computed at once, in whole panels: the sums of all groups take half a MiB, or
+// one panel.
 inline std::int64_t section_of(const Product& a, std::int64_t panel) {
   constexpr std::int64_t most_sums = 1 << 17;
   const std::int64_t fitting = most_sums / max<std::int64_t>(groups_of(a.tokens) * a.out, 1) / panel * panel;
