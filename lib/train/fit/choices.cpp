@@ -58,7 +58,8 @@ std::string method_of_cores(const OptionValues& values, const std::string& form)
 
 // The words of --optimizer for a row: cores keep their method.
 std::string optimizer_in(const OptionValues& values, const MemoryChoice& choice, const Means& means) {
-  const std::string of_dense = means.optimizer, of_all = method_of_cores(values, form_of(values, choice));
+  const std::string of_dense = means.optimizer;
+  std::string of_all = method_of_cores(values, form_of(values, choice));
   if (of_dense == "adamw") return of_all;
   return of_all == "adamw" ? of_dense : of_all + ",*=" + of_dense;
 }
