@@ -29,7 +29,7 @@ list(APPEND readers ${rooms} lib/data/clicks/click_reader.cpp lib/data/clicks/sc
   lib/data/images/picture.cpp lib/data/images/png_reader.cpp lib/data/batch.cpp)
 list(APPEND readers lib/data/label_kind.cpp lib/data/task.cpp)
 # Files of these folders that no target reaches.
-list(FILTER readers EXCLUDE REGEX "lib/core/(tensor|thread|memory|terminal/terminal)[.]cpp$")
+list(FILTER readers EXCLUDE REGEX "lib/core/(tensor|thread|memory)[.]cpp$")
 list(FILTER readers EXCLUDE REGEX "lib/core/(files/(scratch_file|outputs)|options/options(_help|_completion|_pages)?)[.]cpp$")
 list(FILTER readers EXCLUDE REGEX "lib/io/(side_files|onnx_files|read_chain|gguf/gguf_write|adapter/write_lora)[.]cpp$")
 list(FILTER readers EXCLUDE REGEX "(data/files/questions|dlrm/dlrm_config|vit/vit_config)[.]cpp$")

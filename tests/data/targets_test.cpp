@@ -210,5 +210,5 @@ TEST_CASE("pairs for masked words need a table, and room for the second text") {
   spec.first_length = 0;
   CHECK_NOTHROW(Dataset::open(spec, letters()));
   spec.files.push_back(scratch.write("text.txt", "a b\n"));
-  CHECK_THROWS_WITH(Dataset::open(spec, letters()), Catch::Contains("text.txt: is text without columns"));
+  CHECK_THROWS_WITH(Dataset::open(spec, letters()), Catch::Contains("text.txt: --text names columns"));
 }

@@ -238,7 +238,6 @@ TEST_CASE("tokenizer train: a sample depends on the seed and keeps the order of 
   }
   SampleSpec spec;
   spec.files = {scratch.write("a.txt", text), scratch.write("b.tsv", tsv), scratch.write("c.jsonl", jsonl)};
-  spec.columns = {"text"};
   spec.lines = 0;
   const auto all = sample_texts(spec);
   REQUIRE(all.size() == 300);
