@@ -23,7 +23,7 @@ constexpr std::int64_t least_length = 16;
 struct Sample {
   std::int64_t sequences = 0;
   double flops = 0;  // of the beginning of a sequence, forward and backward; 0: whole sequences
-  report::StepParts ms;
+  report::StepParts ms = {};
 };
 
 double passes_flops(const engine::MemoryTable& table) { return table.forward_flops + table.backward_flops; }

@@ -12,7 +12,7 @@ namespace comera::tt {
 namespace {
 
 constexpr double unit = std::numeric_limits<double>::epsilon() / 2;  // u, of rounding to the nearest
-constexpr std::int64_t strip = 1024;
+constexpr std::int64_t strip = 128;
 
 double frobenius(const Matrix& a) { return std::sqrt(squared_norm(a)); }
 

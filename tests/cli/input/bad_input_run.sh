@@ -47,7 +47,7 @@ expect_refused "unknown verb 'pretrian'; did you mean pretrain"
 # Output folders.
 mkdir taken && touch taken/file
 run "$COMERA" pretrain "${tiny[@]}" -o taken
-expect_refused 'taken is not empty; --resume .* --force'
+expect_refused 'taken holds files but no run'
 expect_equal "$(ls taken)" file
 run "$COMERA" pretrain "${tiny[@]}" -o corpus.txt
 expect_refused "corpus\.txt is a file; name a folder with --output"
