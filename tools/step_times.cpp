@@ -19,10 +19,10 @@ constexpr double flops_to_measure = 2e9, most_flops = 1e11;  // of a micro-batch
 constexpr double flops_of_a_part = 2e10;                     // where a whole sequence has more than most_flops
 constexpr std::int64_t least_length = 16;
 
-// The times of a few sequences under a policy, or of the beginning of one.
+// The times of a few sequences under a policy, or of the first tokens of one.
 struct Sample {
   std::int64_t sequences = 0;
-  double flops = 0;  // of the beginning of a sequence, forward and backward; 0: whole sequences
+  double flops = 0;  // of the first tokens of a sequence, forward and backward; 0: whole sequences
   report::StepParts ms = {};
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
-#include "lib/core/files/folder_lock.h"
 #include "lib/core/reals.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
@@ -13,7 +12,6 @@
 #include "lib/export/decoder_graph.h"
 #include "lib/export/dense_folder.h"
 #include "lib/export/encoder_graph.h"
-#include "lib/io/modules.h"
 #include "lib/io/onnx_files.h"
 
 namespace comera::exporting {

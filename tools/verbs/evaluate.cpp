@@ -179,9 +179,8 @@ OptionTable evaluate_table() {
         .type = OptionType::path,
         .group = "Output",
         .help = "write, separated by tabs, label, predicted label and probability of every example (regression: label "
-                "and predicted number; "
-                "choice: answer, choices and their log-likelihoods; language models: tokens of every micro-batch, and "
-                "their loss)",
+                "and predicted number; choice: answer, choices and their log-likelihoods; language models: tokens of "
+                "every micro-batch, and their loss)",
         .metavar = "FILE",
         .in_config = false,
         .files = FileUse::written},

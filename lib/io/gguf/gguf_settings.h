@@ -6,7 +6,7 @@
 
 namespace comera::io {
 
-// Numbers of a head of q and k. InputError: the rows of the first layer's weight contradict.
+// Numbers of a head of q and k. InputError: the weight of the first layer has other heads.
 std::int64_t gguf_head_size(const GgufFile& file, std::int64_t width, std::int64_t heads);
 
 // InputError: another architecture.

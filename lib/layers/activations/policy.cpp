@@ -257,9 +257,8 @@ void RuledKeeper::fail_unmatched(const Choice& choice) const {
   const std::vector<std::string>& linear = choice.dense ? dense_ : linear_;
   if (choice.only == Use::product)
     fail_input(
-        "[train] --activations {}: no {}linear layer matches whose input it may keep; those are the layers of blocks, "
-        "but for the "
-        "attention's output layer, whose input the attention keeps itself; {}",
+        "[train] --activations {}: no {}linear layer matches whose input it may keep; those are the layers of blocks "
+        "without the attention's output layer, whose input the attention keeps itself; {}",
         word, choice.dense ? "dense " : "",
         linear.empty() ? "the model has none; use int8 or int4" : "these may be named: " + some(linear));
   if (choice.recompute == Recompute::block)

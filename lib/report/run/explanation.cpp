@@ -158,7 +158,7 @@ void add_to(Json& json, const train::Fit& fit) {
 std::string notes(const std::vector<PlannedChoice>& rows) {
   const bool timed = std::any_of(rows.begin(), rows.end(), [](const PlannedChoice& row) { return row.step.ms; });
   return reasons_of(rows) + "FLOPs are relative to the first row." +
-         (timed ? " ms: of a step, predicted from the time of a few sequences or of the beginning of one.\n" : "\n");
+         (timed ? " ms: of a step, predicted from the time of a few sequences or of the first tokens of one.\n" : "\n");
 }
 
 std::string to_text(const train::Fit& fit) {
