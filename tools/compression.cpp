@@ -120,6 +120,8 @@ compress::Settings compression_settings(const OptionValues& values) {
   settings.grids = grids_of(values.text("bits"), settings.made_for);
   settings.sweeps = static_cast<int>(values.integer("sweeps"));
   settings.corrections = values.flag("corrections");
+  settings.factors =
+      values.text("bits") == "auto" && settings.corrections && settings.made_for == compress::MadeFor::any;
   if (!settings.grids.empty() && settings.form != PlannedForm::automatic)
     fail_input("[tensorize] --bits {}: weights on grids have no --form; give a form to some layers with --layer",
                values.text("bits"));

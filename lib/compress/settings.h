@@ -57,6 +57,7 @@ struct Settings {
   std::vector<quant::Grid> grids;  // weights are stored on one of these, unless a rule gives another form
   int sweeps = 4;                  // passes of coordinate descent over a weight on a grid
   bool corrections = true;         // a budget may give weights on grids low-rank corrections
+  bool factors = false;            // and it may give a linear layer low-rank or TT form in place of a grid
   std::optional<int> order;  // modes per side of a tt; default 2, with calibration 2 input modes and 1 output mode
   int table_order = 3;       // of ttm
   Choice choice;

@@ -41,7 +41,7 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
                   s.table_order, s.gauge, s.uniform, s.allow_slower, s.floor, s.again, s.sequential, s.exact_rows,
                   join(s.choice.include, ","), join(s.choice.exclude, ","));
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
-  text += fmt::format(" {} {}", s.sweeps, s.corrections);
+  text += fmt::format(" {} {} {}", s.sweeps, s.corrections, s.factors);
   if (s.refinement.on())
     text += fmt::format(" refine {} {} {}", static_cast<int>(s.refinement.when), s.refinement.steps, s.refinement.rate);
   for (const quant::Grid grid : s.grids) text += fmt::format(" {}", quant::name_of(grid));

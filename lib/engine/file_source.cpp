@@ -20,12 +20,13 @@ bool is_buffer(const std::string& name) {
 
 FileSource::FileSource(const std::string& path, const LoadOptions& options)
     : folder_(path, options.adapter), options_(options) {
-  const auto block = io::parse_comera_block(folder_.config(), folder_.config_path());
-  if (!block) return;
-  for (const io::ChainSpec& chain : block->chains) {
+  if (auto block = io::parse_comera_block(folder_.config(), folder_.config_path())) block_ = std::move(*block);
+  for (const io::ChainSpec& chain : block_.chains) {
+    for (std::size_t k = 0; chain.cores && k < chain.layout.cores(); ++k)
+      codes_.emplace(chain.core_name(k), Codes{&chain, k});
     if (!chain.base) continue;
-    on_grids_.emplace(chain.weight_name(), chain);
-    weight_of_base_.emplace(chain.base_name(), chain.weight_name());
+    on_grids_.emplace(chain.weight_name(), &chain);
+    codes_.emplace(chain.base_name(), Codes{&chain});
   }
 }
 
@@ -38,16 +39,17 @@ std::string FileSource::file_name(const std::string& name) const {
   return renamed ? options_.file_prefix + name.substr(options_.model_prefix.size()) : name;
 }
 
-const io::ChainSpec* FileSource::on_grid(const Entry& entry) const {
-  const auto found = weight_of_base_.find(entry.tensor.name);
-  return found == weight_of_base_.end() ? nullptr : &on_grids_.at(found->second);
+std::optional<FileSource::Codes> FileSource::codes(const Entry& entry) const {
+  const auto found = codes_.find(entry.tensor.name);
+  return found == codes_.end() ? std::nullopt : std::optional(found->second);
 }
 
 const FileSource::Entry* FileSource::stored(const std::string& name) const {
   const auto found = on_grids_.find(name);
   if (found == on_grids_.end()) return folder_.find(name);
-  for (std::size_t k = 0; k < found->second.layout.cores(); ++k) used_.insert(folder_.find(found->second.core_name(k)));
-  return folder_.find(found->second.base_name());
+  const io::ChainSpec& chain = *found->second;
+  for (std::size_t k = 0; k < chain.layout.cores(); ++k) used_.insert(folder_.find(chain.core_name(k)));
+  return folder_.find(chain.base_name());
 }
 
 const FileSource::Entry* FileSource::find(const std::string& name, const std::vector<std::string>& aliases) const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ class FileSource {
 
   // Keeps `options`.
   FileSource(const std::string& path, const LoadOptions& options);
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
 
   const io::ModelFolder& folder() const { return folder_; }
   // Checks chains by the same rules as every reader (describe.cpp). A single file has no config.json that describes
@@ -29,8 +32,14 @@ class FileSource {
   // there is none. InputError if two names exist and differ.
   const Entry* find(const std::string& name, const std::vector<std::string>& aliases = {}) const;
   const Entry& require(const std::string& name, const std::vector<std::string>& aliases = {}) const;
-  // The description of a weight whose numbers on a grid are this entry; null for other entries.
-  const io::ChainSpec* on_grid(const Entry& entry) const;
+  // What an entry of codes stands for: the whole weight of the chain, or one of its cores.
+  struct Codes {
+    const io::ChainSpec* chain;
+    std::optional<std::size_t> core = {};
+
+    io::FileShape shape() const { return core ? chain->layout.core_shape(*core) : chain->shape; }
+  };
+  std::optional<Codes> codes(const Entry& entry) const;  // nothing for other entries
   std::vector<std::int32_t> indices(const std::string& name, std::int64_t count, std::int64_t limit) const;
   std::vector<std::int32_t> rising(const std::string& name, std::int64_t count, std::int64_t limit) const;
   // Marks the file's tensors for this parameter as used, because they are skipped on purpose.
@@ -42,8 +51,9 @@ class FileSource {
 
   io::ModelFolder folder_;
   const LoadOptions& options_;
-  std::map<std::string, io::ChainSpec> on_grids_;      // by the name of the weight
-  std::map<std::string, std::string> weight_of_base_;  // names
+  io::ComeraBlock block_;
+  std::map<std::string, const io::ChainSpec*> on_grids_;  // by the name of the weight
+  std::map<std::string, Codes> codes_;                    // by the name of the entry
   mutable std::set<const Entry*> used_;
 };
 

@@ -164,16 +164,15 @@ void tell_unused(const FileSource& source, bool expected) {
   expected ? log_info("{}", line) : log_warning("{}", line);
 }
 
-// The description of a weight on a grid whose numbers become those of a tensor; null for numbers that stay on a grid
-// and for other entries.
-const io::ChainSpec* expanded(const FileSource& source, const io::ModelFolder::Entry& entry, DType into) {
-  return into == DType::u8 ? nullptr : source.on_grid(entry);
+// The codes that become the numbers of a tensor; nothing for codes that stay codes and for other entries.
+std::optional<FileSource::Codes> expanded(const FileSource& source, const io::ModelFolder::Entry& entry, DType into) {
+  return into == DType::u8 ? std::nullopt : source.codes(entry);
 }
 
 void require_shape(const FileSource& source, const io::ModelFolder::Entry& entry, DType into,
                    const io::FileShape& wanted) {
-  const io::ChainSpec* grid = expanded(source, entry, into);
-  if ((grid ? grid->shape : entry.tensor.shape) != wanted)
+  const auto codes = expanded(source, entry, into);
+  if ((codes ? codes->shape() : entry.tensor.shape) != wanted)
     fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model",
                source.folder().file_of(entry).path(), entry.tensor.name, io::to_string(entry.tensor.shape),
                io::to_string(wanted));
@@ -181,9 +180,10 @@ void require_shape(const FileSource& source, const io::ModelFolder::Entry& entry
 
 void read_numbers(const FileSource& source, const io::ModelFolder::Entry& entry, bool transposed,
                   std::span<float> numbers) {
-  if (const io::ChainSpec* grid = source.on_grid(entry)) {
-    const tt::FloatMatrix whole = io::read_matrix(source.folder(), *grid, {});
-    return void(std::copy(whole.values.begin(), whole.values.end(), numbers.begin()));
+  if (const auto codes = source.codes(entry)) {
+    const std::vector<float> all = codes->core ? io::read_core(source.folder(), *codes->chain, *codes->core)
+                                               : io::read_matrix(source.folder(), *codes->chain, {}).values;
+    return void(std::ranges::copy(all, numbers.begin()));
   }
   const std::int64_t rows = entry.tensor.shape.empty() ? 1 : entry.tensor.shape[0],
                      columns = rows == 0 ? 0 : entry.tensor.elements() / rows;
@@ -202,8 +202,7 @@ void get(const Machine& machine, const FileSource& source, const io::ModelFolder
   const io::StoredTensor* stored = &entry.tensor;
   const io::WeightFile& file = source.folder().file_of(entry);
   require_shape(source, entry, tensor.dtype, wanted);
-  const bool grid = expanded(source, entry, tensor.dtype) != nullptr;
-  if (tensor.dtype == DType::f32 || grid) {
+  if (tensor.dtype == DType::f32 || expanded(source, entry, tensor.dtype)) {
     std::vector<float> numbers(static_cast<std::size_t>(tensor.shape.elements()));
     read_numbers(source, entry, transposed, numbers);
     if (tensor.dtype == DType::f32) return write(machine, tensor, std::as_bytes(std::span(numbers)));
@@ -373,8 +372,8 @@ void check_weights(const std::string& path, const Model& model, const LoadOption
       fail_input("{}: tensor {} is missing; the file belongs to another model ({})",
                  source.folder().files().front()->path(), source.file_name(parameter.name), claim(parameter));
     const io::FileShape wanted = file_shape(parameter);
-    const io::ChainSpec* grid = expanded(source, *found, parameter.value.dtype);
-    if (grid && grid->shape == wanted) continue;
+    const auto codes = expanded(source, *found, parameter.value.dtype);
+    if (codes && codes->shape() == wanted) continue;
     if (found->tensor.shape != wanted && !without_gauge.contains(&parameter))
       fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model ({})",
                  source.folder().file_of(*found).path(), found->tensor.name, io::to_string(found->tensor.shape),

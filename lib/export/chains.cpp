@@ -115,7 +115,7 @@ Matrix WeightReader::as_stored(const io::ChainSpec& spec) const {
 }
 
 io::StoredType WeightReader::dense_type(const io::ChainSpec& spec) const {
-  if (spec.base) return spec.dense_type;
+  if (spec.base || spec.cores) return spec.dense_type;
   const io::ModelFolder::Entry* first = folder_.find(spec.core_name(0));
   return first ? first->tensor.type : io::StoredType::F32;
 }

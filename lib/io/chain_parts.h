@@ -11,7 +11,8 @@ namespace comera::io {
 
 // One tensor of a chain in a file.
 struct ChainPart {
-  enum class Role : std::uint8_t { core, diagonal, indices, rows, base } role = Role::core;
+  // codes: numbers on a grid, U8
+  enum class Role : std::uint8_t { core, diagonal, indices, rows, codes } role = Role::core;
   std::string name;
   FileShape shape;
 };

@@ -57,13 +57,13 @@ class Describer {
     if (!weights_.insert(form.name).second)
       fail_input("{}: two chains of config.json stand for {}", place_, printable(form.name));
     chains_.insert(chain.name);
-    form.on_grid = chain.base.has_value();
-    if (form.on_grid) form.parameters = form.parameters_dense;
+    form.on_grid = chain.base || chain.cores;
+    if (chain.base) form.parameters = form.parameters_dense;
     for (const ChainPart& part : parts_of(chain)) add_part(part, form);
-    if (form.on_grid) {
-      element_bytes_ = size_of(chain.dense_type);
-      if (chain.layout.empty()) form.layout = {}, form.initial_ranks = {};
-    }
+    for (std::size_t k = 0; chain.cores && !chain.layout.empty() && k < chain.layout.cores(); ++k)
+      form.parameters += elements_of(chain.layout.core_shape(k));
+    if (chain.base || chain.cores) element_bytes_ = size_of(chain.dense_type);
+    if (chain.base && chain.layout.empty()) form.layout = {}, form.initial_ranks = {};
     form.bytes_dense = static_cast<std::uint64_t>(form.parameters_dense) * element_bytes_;
     return form;
   }
@@ -111,10 +111,10 @@ class Describer {
                  to_string(tensor->shape), to_string(part.shape));
     if (part.role == Role::indices && tensor->type != StoredType::I32)
       fail_input("{}: tensor {}: is {}, but indices are I32", place_, printable(part.name), name_of(tensor->type));
-    if (part.role == Role::base && tensor->type != StoredType::U8)
+    if (part.role == Role::codes && tensor->type != StoredType::U8)
       fail_input("{}: tensor {}: is {}, but numbers on a grid are U8", place_, printable(part.name),
                  name_of(tensor->type));
-    if (part.role != Role::indices && part.role != Role::base && !is_floating(tensor->type))
+    if (part.role != Role::indices && part.role != Role::codes && !is_floating(tensor->type))
       fail_input("{}: tensor {}: {} is no floating-point type", place_, printable(part.name), name_of(tensor->type));
     if (!taken_.insert(part.name).second)
       fail_input("{}: tensor {}: belongs to two chains of config.json", place_, printable(part.name));
@@ -139,6 +139,7 @@ std::string form_name(const tt::Layout& layout, const std::string& between) {
 
 std::string form_name(const ChainSpec& chain) {
   std::string form = form_name(chain.layout, chain.between);
+  if (chain.cores) form += fmt::format(":{}", quant::name_of(*chain.cores));
   if (!chain.base) return form;
   return quant::name_of(*chain.base) + (chain.layout.empty() ? "" : "+" + form);
 }

@@ -58,7 +58,34 @@ void multiply_columns(std::vector<float>& core, const std::vector<float>& diagon
   }
 }
 
+// A tensor of codes with its lines and the bytes of each.
+const ModelFolder::Entry& codes_in(const ModelFolder& folder, const std::string& name, const FileShape& shape) {
+  const ModelFolder::Entry* entry = folder.find(name);
+  if (!entry || entry->tensor.type != StoredType::U8 || entry->tensor.shape != shape)
+    fail_input("{}: tensor {} must be U8 {}, as config.json describes it", folder.path(), printable(name),
+               to_string(shape));
+  return *entry;
+}
+
+void require_finite_scales(const ModelFolder& folder, const std::string& name, std::span<const float> line,
+                           std::int64_t number) {
+  if (!std::ranges::all_of(line, [](float value) { return std::isfinite(value); }))
+    fail_input("{}: tensor {}: a scale of line {} is not finite; the file is damaged", folder.path(), printable(name),
+               number);
+}
+
 }  // namespace
+
+std::vector<float> read_core(const ModelFolder& folder, const ChainSpec& spec, std::size_t k) {
+  const std::string name = spec.core_name(k);
+  const FileShape shape = spec.layout.core_shape(k);
+  if (!spec.cores) return finite_floats(folder, name, shape);
+  std::vector<float> core(static_cast<std::size_t>(elements_of(shape)));
+  const ModelFolder::Entry& entry = codes_in(folder, name, {quant::line_bytes(*spec.cores, std::ssize(core))});
+  quant::decode_line(*spec.cores, folder.file_of(entry).bytes(entry.tensor).span(), core);
+  require_finite_scales(folder, name, core, 0);
+  return core;
+}
 
 tt::FloatChain read_chain(const ModelFolder& folder, const ChainSpec& spec, std::optional<double> threshold) {
   if (!spec.between.empty())
@@ -75,7 +102,7 @@ tt::FloatChain read_chain(const ModelFolder& folder, const ChainSpec& spec, std:
   }
   if (layout.empty()) return chain;
   for (std::size_t k = 0; k < layout.cores(); ++k) {
-    chain.cores.push_back(finite_floats(folder, spec.core_name(k), layout.core_shape(k)));
+    chain.cores.push_back(read_core(folder, spec, k));
     if (!spec.folded && k + 1 < layout.cores())
       multiply_columns(chain.cores.back(), finite_floats(folder, spec.diagonal_name(k), {layout.ranks[k + 1]}),
                        threshold);
@@ -88,26 +115,21 @@ tt::FloatChain read_chain(const ModelFolder& folder, const ChainSpec& spec, std:
 
 tt::FloatMatrix read_base(const ModelFolder& folder, const ChainSpec& spec) {
   const std::int64_t bytes = quant::line_bytes(*spec.base, spec.base_numbers());
-  const ModelFolder::Entry* entry = folder.find(spec.base_name());
-  if (!entry || entry->tensor.type != StoredType::U8 || entry->tensor.shape != FileShape{spec.base_lines(), bytes})
-    fail_input("{}: tensor {} must be U8 {}, as config.json describes it", folder.path(), spec.base_name(),
-               to_string({spec.base_lines(), bytes}));
-  const StoredBytes stored = folder.file_of(*entry).bytes(entry->tensor);
+  const ModelFolder::Entry& entry = codes_in(folder, spec.base_name(), {spec.base_lines(), bytes});
+  const StoredBytes stored = folder.file_of(entry).bytes(entry.tensor);
   const std::span<const std::byte> all = stored.span();
   tt::FloatMatrix matrix(spec.rows(), spec.columns());
   std::vector<float> line(static_cast<std::size_t>(spec.base_numbers()));
   for (std::int64_t l = 0; l < spec.base_lines(); ++l) {
     quant::decode_line(*spec.base, all.subspan(static_cast<std::size_t>(l * bytes), static_cast<std::size_t>(bytes)),
                        line);
+    require_finite_scales(folder, spec.base_name(), line, l);
     for (std::size_t i = 0; i < line.size(); ++i) {
-      if (!std::isfinite(line[i]))
-        fail_input("{}: tensor {}: a scale of line {} is not finite; the file is damaged", folder.path(),
-                   spec.base_name(), l);
       const auto number = static_cast<std::int64_t>(i);
       (spec.table() ? matrix(l, number) : matrix(number, l)) = line[i];
     }
   }
-  folder.file_of(*entry).forget(entry->tensor);
+  folder.file_of(entry).forget(entry.tensor);
   return matrix;
 }
 

@@ -102,16 +102,17 @@ ChainSpec chain_from(const std::string& name, const Json& json, const std::strin
   layout.kind = is_tt ? tt::Kind::tt : tt::Kind::ttm;
   const char* const first = is_tt ? "in_modes" : "row_modes";
   const char* const second = is_tt ? "out_modes" : "column_modes";
-  std::vector<std::string> known{"kind",          "shape",     first,  second, "ranks",
-                                 "initial_ranks", "diagonals", "bare", "base", "dense_type"};
+  std::vector<std::string> known{"kind",      "shape", first,  second,  "ranks",     "initial_ranks",
+                                 "diagonals", "bare",  "base", "cores", "dense_type"};
   if (is_tt) known.insert(known.end(), {"orientation", "sorted", "gauge", "conv1d", "between"});
   if (!is_tt) known.emplace_back("exact");
   check_keys(json, known, where);
   if (is_tt) text_from(json, "orientation", {"in_out"}, where), read_extras(chain, json, where);
   if (!is_tt) layout.exact_rows = exact_from(json, where);
   if (json.contains("between")) chain.between = text_from(json, "between", {"silu", "gelu", "tanh"}, where);
-  if (json.contains("base")) {
-    chain.base = quant::grid_named(text_from(json, "base", grid_names(), where));
+  if (json.contains("base")) chain.base = quant::grid_named(text_from(json, "base", grid_names(), where));
+  if (json.contains("cores")) chain.cores = quant::grid_named(text_from(json, "cores", grid_names(), where));
+  if (chain.base || chain.cores) {
     const std::string type = text_from(json, "dense_type", {"F32", "F16", "BF16", "F64"}, where);
     for (const StoredType one : {StoredType::F32, StoredType::F16, StoredType::BF16, StoredType::F64})
       if (type == name_of(one)) chain.dense_type = one;
@@ -144,14 +145,17 @@ std::vector<ChainPart> parts_of(const ChainSpec& chain) {
   std::vector<ChainPart> parts;
   if (chain.base)
     parts.push_back(
-        {Role::base, chain.base_name(), {chain.base_lines(), quant::line_bytes(*chain.base, chain.base_numbers())}});
+        {Role::codes, chain.base_name(), {chain.base_lines(), quant::line_bytes(*chain.base, chain.base_numbers())}});
   if (layout.exact_rows > 0) {
     parts.push_back({Role::indices, chain.exact_ids_name(), {layout.exact_rows}});
     parts.push_back({Role::rows, chain.exact_rows_name(), {layout.exact_rows, chain.shape[1]}});
   }
   if (layout.empty()) return parts;
   for (std::size_t k = 0; k < layout.cores(); ++k)
-    parts.push_back({Role::core, chain.core_name(k), layout.core_shape(k)});
+    if (const FileShape shape = layout.core_shape(k); chain.cores)
+      parts.push_back({Role::codes, chain.core_name(k), {quant::line_bytes(*chain.cores, elements_of(shape))}});
+    else
+      parts.push_back({Role::core, chain.core_name(k), shape});
   for (std::size_t k = 0; k + 1 < layout.cores() && !chain.folded; ++k)
     parts.push_back({Role::diagonal, chain.diagonal_name(k), {layout.ranks[k + 1]}});
   if (layout.sorted) parts.push_back({Role::indices, chain.order_name(), {chain.rows()}});
@@ -212,6 +216,8 @@ void check_chain(const ChainSpec& chain, const std::string& where) {
     fail_input("{}: \"between\" needs one in mode and one out mode, without \"sorted\" and \"gauge\"", where);
   if (chain.base && (!chain.between.empty() || layout.exact_rows > 0))
     fail_input("{}: \"base\" is not for a weight with \"between\" or \"exact\"", where);
+  if (chain.cores && (!chain.between.empty() || !chain.folded || layout.gauge))
+    fail_input("{}: \"cores\" needs folded diagonals, without \"between\" and \"gauge\"", where);
   check_core_sizes(chain, where);
   check_gauge(chain, where);
   if (layout.exact_rows > chain.shape[0])
@@ -254,7 +260,9 @@ Json to_json(const ComeraBlock& block) {
     if (chain.conv1d) entry["conv1d"] = true;
     if (!chain.between.empty()) entry["between"] = chain.between;
     if (layout.exact_rows > 0) entry["exact"] = layout.exact_rows;
-    if (chain.base) entry["base"] = quant::name_of(*chain.base), entry["dense_type"] = name_of(chain.dense_type);
+    if (chain.base) entry["base"] = quant::name_of(*chain.base);
+    if (chain.cores) entry["cores"] = quant::name_of(*chain.cores);
+    if (chain.base || chain.cores) entry["dense_type"] = name_of(chain.dense_type);
     tensors.append_member(chain.name, std::move(entry));
   }
   return json;

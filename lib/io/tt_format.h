@@ -35,7 +35,10 @@ struct ChainSpec {
   // A matrix on a grid of which the chain is a correction: the weight is the sum of both. In the file it is the tensor
   // `.base`, U8 [base_lines(), quant::line_bytes(base_numbers())].
   std::optional<quant::Grid> base = {};
-  StoredType dense_type = StoredType::F32;  // with a base: the type that the weight had
+  // The cores are numbers on this grid: each is one line of all its numbers in C order, in the file U8
+  // [quant::line_bytes(numbers)]. Not with diagonals beside the cores, gauge and `between`.
+  std::optional<quant::Grid> cores = {};
+  StoredType dense_type = StoredType::F32;  // with a base, or cores on a grid: the type that the weight had
   bool conv1d = false;                      // tt: the dense weight is [in, out] in its file (GPT-2's Conv1D)
   bool bare = false;
 
@@ -78,14 +81,17 @@ struct TensorForm {
   FileShape shape;          // dense, in file order
   tt::Layout layout;        // of a chain; else without modes
   FileShape initial_ranks;  // of a chain
-  bool on_grid = false;     // numbers on a grid: its parameters are those of the dense weight and of a correction
+  // The weight or its cores are numbers on a grid. With a base, the parameters are those of the dense weight and of a
+  // correction.
+  bool on_grid = false;
   std::int64_t parameters = 0, parameters_dense = 0, rank_entries = 0;
   std::uint64_t bytes = 0, bytes_dense = 0;  // `bytes` includes diagonals, order, gauge and exact rows
 };
 
 // "lowrank", "tt" or "ttm"; "lowrank+silu" with an activation between the factors.
 std::string form_name(const tt::Layout& layout, const std::string& between);
-// The same; with a base "q4_0", or "q4_0+lowrank" if there is a correction.
+// The same; with a base "q4_0", or "q4_0+lowrank" if there is a correction. Cores on a grid add its name:
+// "lowrank:q8_0".
 std::string form_name(const ChainSpec& chain);
 
 // Every weight of a folder, in the order of names, from headers and config only. InputError for missing cores or cores
@@ -109,6 +115,8 @@ std::vector<std::int32_t> rising_indices(const ModelFolder& folder, const std::s
 // activation between its factors, which is no matrix.
 tt::FloatChain read_chain(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold);
 
+// Core k as floats, in the shape of Layout::core_shape(). InputError for a value that is not finite.
+std::vector<float> read_core(const ModelFolder& folder, const ChainSpec& chain, std::size_t k);
 // The numbers on the grid, as read_matrix() gives them. `chain` has a base.
 tt::FloatMatrix read_base(const ModelFolder& folder, const ChainSpec& chain);
 // The whole weight: [in x out], or the rows of a table. Errors as of read_chain().

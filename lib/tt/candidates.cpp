@@ -136,7 +136,7 @@ struct Judge {
 
   void offer(Candidate candidate) {
     // Too large if no gauge could be fixed.
-    if (stored_bytes(candidate.chain, search.storage.bytes_per_number) > search.bytes) return;
+    if (stored_bytes(candidate.chain, search.storage.blocks) > search.bytes) return;
     if (!best || candidate.held_error < best->held_error) best = std::move(candidate);
   }
 };
@@ -205,16 +205,15 @@ void try_order3(Judge& judge, double rho) {
 }  // namespace
 
 std::int64_t pair_bytes(std::int64_t in, std::int64_t out, std::int64_t rank, const Storage& storage) {
-  const std::int64_t numbers = rank * (in + out) - (storage.gauge ? rank * rank : 0);
-  return numbers * storage.bytes_per_number + (storage.gauge ? 4 * rank : 0);
+  const std::int64_t right = storage.gauge ? out - rank : out;
+  return storage.blocks.of(in * rank) + storage.blocks.of(rank * right) + (storage.gauge ? 4 * rank : 0);
 }
 
 std::int64_t order3_bytes(std::int64_t out, const Order3& shape, const Storage& storage) {
-  // G1 minus a left factor of [in x R]
-  const std::int64_t front = shape.first * shape.first_rank - shape.first * shape.second * shape.rank;
-  return pair_bytes(shape.first * shape.second, out, shape.rank, storage) +
-         (front + shape.first_rank * shape.second * shape.rank) * storage.bytes_per_number +
-         4 * shape.first * shape.second;
+  const CoreBlocks& blocks = storage.blocks;
+  const std::int64_t right = storage.gauge ? out - shape.rank : out;
+  return blocks.of(shape.first * shape.first_rank) + blocks.of(shape.first_rank * shape.second * shape.rank) +
+         blocks.of(shape.rank * right) + (storage.gauge ? 4 * shape.rank : 0) + 4 * shape.first * shape.second;
 }
 
 std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t bytes, const Storage& storage,

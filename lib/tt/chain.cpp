@@ -135,8 +135,10 @@ std::int64_t stored_indices(const Chain& chain) {
   return static_cast<std::int64_t>(chain.order.size() + chain.gauge.size() + chain.exact_ids.size());
 }
 
-std::int64_t stored_bytes(const Chain& chain, int bytes_per_number) {
-  return stored_numbers(chain) * bytes_per_number + 4 * stored_indices(chain);
+std::int64_t stored_bytes(const Chain& chain, CoreBlocks blocks) {
+  std::int64_t bytes = blocks.of(std::ssize(chain.exact_rows)) + 4 * stored_indices(chain);
+  for (const auto& core : chain.cores) bytes += blocks.of(std::ssize(core));
+  return bytes;
 }
 
 Matrix merge_cores(const Chain& chain, std::size_t begin, std::size_t end) { return merge_right(chain, begin, end); }

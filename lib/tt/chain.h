@@ -35,7 +35,14 @@ void check_chain(const Chain& chain, const std::string& what);
 
 std::int64_t stored_numbers(const Chain& chain);  // entries of the cores as stored, and of exact rows
 std::int64_t stored_indices(const Chain& chain);  // entries of order, gauge and exact ids, 4 bytes each
-std::int64_t stored_bytes(const Chain& chain, int bytes_per_number);
+
+// How the numbers of a core are stored: `count` in `bytes`. The last block may have fewer numbers, not fewer bytes.
+struct CoreBlocks {
+  std::int64_t count = 1, bytes = 4;
+
+  std::int64_t of(std::int64_t numbers) const { return (numbers + count - 1) / count * bytes; }
+};
+std::int64_t stored_bytes(const Chain& chain, CoreBlocks blocks);
 
 // Multiplies out cores [begin, end) as stored, without the gauge's identity block: [(r_begin s_begin .. s_{end-1}) x
 // r_end]. Returns an identity if the range is empty.

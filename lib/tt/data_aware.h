@@ -98,7 +98,7 @@ class Order3Problem {
 // The storage of a pair. pair_bytes() includes the gauge indices. largest_pair_rank() returns the largest rank whose
 // pair fits (0: none), rounded down to a multiple of `multiple` if it is larger than that.
 struct Storage {
-  int bytes_per_number = 4;
+  CoreBlocks blocks;
   bool gauge = true;
 };
 std::int64_t pair_bytes(std::int64_t in, std::int64_t out, std::int64_t rank, const Storage& storage);

@@ -6,8 +6,8 @@
     comera_tt.save(model, "small", "tuned")     # a folder that comera reads
 
 Needs torch and safetensors; load() also needs transformers, replace() takes any module whose names are those of the
-folder's tensors. Cores, diagonals, exact rows and corrections are parameters; codes on grids are buffers and do not
-learn. The format is described in lib/io/FORMAT.md of comera.
+folder's tensors. Cores, diagonals, exact rows and corrections are parameters; codes on grids, of cores too, are buffers
+and do not learn. The format is described in lib/io/FORMAT.md of comera.
 """
 import json
 import math
@@ -73,11 +73,23 @@ class _Weight(nn.Module):
         attribute = self.stored.get(suffix)
         return None if attribute is None else getattr(self, attribute)
 
+    def _core(self, k):
+        core = self.part(f"tt.{k}")
+        if core is None or "cores" not in self.entry:
+            return core
+        before, after = self.entry["ranks"][k:k + 2]
+        if self.entry["kind"] == "tt":
+            modes = [(self.entry["in_modes"] + self.entry["out_modes"])[k]]
+        else:
+            modes = [self.entry["row_modes"][k], self.entry["column_modes"][k]]
+        shape = (before, *modes, after)
+        return numbers_of(core, self.entry["cores"], math.prod(shape)).view(shape)
+
     def cores(self):
         """The cores with their diagonals; none for the zero matrix."""
         cores = []
         for k in range(len(self.entry["ranks"]) - 1):
-            core = self.part(f"tt.{k}")
+            core = self._core(k)
             if core is None:
                 return []
             if k == len(self.entry["ranks"]) - 2 and self.entry.get("gauge"):

@@ -100,7 +100,7 @@ TEST_CASE("exact rows: stored bit for bit, and the chain fits the other rows bet
       const LayerFactors factors(words(), table, table_evidence(&moments, words(), plan.layout.exact_rows), 0);
       const tt::Chain chain = factors.fit(plan);
       CHECK(chain.exact_ids.size() == static_cast<std::size_t>(plan.layout.exact_rows));
-      CHECK(static_cast<std::uint64_t>(tt::stored_bytes(chain, 4)) == planned_bytes(plan, words()));
+      CHECK(static_cast<std::uint64_t>(tt::stored_bytes(chain, {1, 4})) == planned_bytes(plan, words()));
       factors.measure(chain, outcomes[exact]);
       fitted[exact] = tt::expand(chain);
       CHECK(outcomes[exact].rel_error == Approx(tt::relative_error(table, fitted[exact])).epsilon(1e-12));

@@ -150,7 +150,7 @@ TEST_CASE("refinement: a block that training does not improve stays as fitted, b
 
 TEST_CASE("refinement: grids, and in place of them the corrections beside them, are trained; sizes are independent") {
   Model model;
-  Settings settings = model.settings("sizes", {.when = Refinement::When::always, .steps = 40, .rate = 1e-2});
+  Settings settings = model.settings("sizes", {.when = Refinement::When::always, .steps = 40, .rate = 3e-3});
   settings.grids = {quant::Grid::q3_0, quant::Grid::q2_0};
   settings.goal.ratios = {2.2, 2.6};
   settings.rules.push_back(parse_layer_rule("*layer.1*=bits:2;rank:8"));

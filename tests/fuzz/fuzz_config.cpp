@@ -16,8 +16,11 @@ std::vector<io::ModelFolder::Entry> entries_of(const io::ComeraBlock& block) {
   std::vector<io::ModelFolder::Entry> entries;
   for (const io::ChainSpec& chain : block.chains)
     for (const io::ChainPart& part : io::parts_of(chain)) {
-      const bool indices = part.role == io::ChainPart::Role::indices;
-      entries.push_back({{part.name, indices ? io::StoredType::I32 : io::StoredType::F32, part.shape, 0, 0}, 0});
+      using Role = io::ChainPart::Role;
+      const io::StoredType type = part.role == Role::indices ? io::StoredType::I32
+                                  : part.role == Role::codes ? io::StoredType::U8
+                                                             : io::StoredType::F32;
+      entries.push_back({{part.name, type, part.shape, 0, 0}, 0});
     }
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return io::natural_less(a.tensor.name, b.tensor.name); });

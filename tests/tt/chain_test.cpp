@@ -35,7 +35,7 @@ TEST_CASE("a chain expands to the matrix of the format: unequal numbers of modes
       CHECK(w(i, o) == Approx(sum).epsilon(20 * eps).margin(20 * eps));
     }
   CHECK(stored_numbers(c) == 4 + 18 + 12);
-  CHECK(stored_bytes(c, 2) == 68);
+  CHECK(stored_bytes(c, {1, 2}) == 68);
 }
 
 TEST_CASE("a table pairs row modes with column modes") {

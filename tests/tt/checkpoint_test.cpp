@@ -43,13 +43,13 @@ TEST_CASE("weights of all-MiniLM-L6-v2: whitening beats the plain cut on the out
     const Matrix w = weight_of(file, std::string("encoder.layer.1.") + name + ".weight");
     const Matrix s = text_like_moment(w.rows, 5);
     Search search;
-    search.storage = {2, true};
+    search.storage = {{1, 2}, true};
     search.bytes = w.rows * w.columns * 2 / 5;
     const std::clock_t begin = std::clock();
     const Candidate best = best_candidate(w, s, s, search);
     INFO(name << ": " << static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC << " s of processor time");
-    CHECK(stored_bytes(best.chain, 2) <= search.bytes);
-    const std::int64_t rank = largest_pair_rank(w.rows, w.columns, search.bytes, {2, false});
+    CHECK(stored_bytes(best.chain, {1, 2}) <= search.bytes);
+    const std::int64_t rank = largest_pair_rank(w.rows, w.columns, search.bytes, {{1, 2}, false});
     const Pair plain = LowRankCurve(w).pair(rank), whitened = WhitenedCurve(w, s).pair(rank);
     const double plain_error = output_error(w, multiply(plain.left, plain.right), s);
     const double whitened_error = output_error(w, multiply(whitened.left, whitened.right), s);

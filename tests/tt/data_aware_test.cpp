@@ -212,7 +212,7 @@ TEST_CASE("the best candidate keeps the budget, beats or equals order 2 and is j
     search.bytes = bytes;
     const Candidate best = best_candidate(w, s, held, search);
     check_chain(best.chain, "w");
-    CHECK(stored_bytes(best.chain, 4) <= bytes);
+    CHECK(stored_bytes(best.chain, {1, 4}) <= bytes);
     CHECK(best.held_error == Approx(output_error(w, expand(best.chain), held)));
     const WhitenedCurve curve(w, s);
     CHECK(best_candidate(w, s, held, search, &curve).chain.cores == best.chain.cores);
@@ -226,7 +226,7 @@ TEST_CASE("the best candidate keeps the budget, beats or equals order 2 and is j
 }
 
 TEST_CASE("budgets: largest_pair_rank is the largest rank that fits") {
-  const Storage plain{2, false}, gauged{2, true};
+  const Storage plain{{1, 2}, false}, gauged{{1, 2}, true};
   CHECK(pair_bytes(384, 1536, 10, plain) == 10 * (384 + 1536) * 2);
   CHECK(pair_bytes(384, 1536, 10, gauged) == (10 * (384 + 1536) - 100) * 2 + 40);
   for (const Storage& storage : {plain, gauged})
@@ -238,7 +238,7 @@ TEST_CASE("budgets: largest_pair_rank is the largest rank that fits") {
   CHECK(largest_pair_rank(384, 1536, 300000, gauged, 8) % 8 == 0);
   CHECK(largest_pair_rank(384, 1536, 10, plain) == 0);
   const Chain chain = fix_gauge(fit_order3(random_matrix(24, 15, 1), random_moment(24, 10, 2), {6, 4, 3, 5}));
-  CHECK(order3_bytes(15, {6, 4, 3, 5}, gauged) == stored_bytes(chain, 2));
+  CHECK(order3_bytes(15, {6, 4, 3, 5}, gauged) == stored_bytes(chain, {1, 2}));
   Search search;
   search.bytes = 10;
   CHECK_THROWS_AS(best_candidate(random_matrix(24, 15, 1), random_moment(24, 10, 2), random_moment(24, 10, 2), search),

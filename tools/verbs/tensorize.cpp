@@ -161,24 +161,25 @@ std::vector<Option> goal_options() {
 
 // Options that select weights and set exceptions.
 std::vector<Option> choice_options() {
-  return {{.name = "include",
-           .type = OptionType::list,
-           .group = "Form",
-           .help = "only weights that match",
-           .metavar = "GLOB",
-           .synonyms = {"target-modules", "only"}},
-          {.name = "exclude",
-           .type = OptionType::list,
-           .group = "Form",
-           .help = "weights that stay dense",
-           .metavar = "GLOB",
-           .synonyms = {"skip", "ignore", "keep-dense"}},
-          {.name = "layer",
-           .type = OptionType::list,
-           .group = "Form",
-           .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', "
-                   "'glob=exact:1024', 'glob=bits:8'",
-           .metavar = "RULE"}};
+  return {
+      {.name = "include",
+       .type = OptionType::list,
+       .group = "Form",
+       .help = "only weights that match",
+       .metavar = "GLOB",
+       .synonyms = {"target-modules", "only"}},
+      {.name = "exclude",
+       .type = OptionType::list,
+       .group = "Form",
+       .help = "weights that stay dense",
+       .metavar = "GLOB",
+       .synonyms = {"skip", "ignore", "keep-dense"}},
+      {.name = "layer",
+       .type = OptionType::list,
+       .group = "Form",
+       .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', "
+               "'glob=exact:1024', 'glob=bits:8', 'glob=cores:8' (factors, cores or a correction in 4, 8 or 16 bits)",
+       .metavar = "RULE"}};
 }
 
 std::vector<Option> grid_options() {
@@ -188,7 +189,7 @@ std::vector<Option> grid_options() {
        .default_text = "none",
        .group = "Form",
        .help = "store weights as numbers of so many bits in groups of 32; with --calibrate by GPTQ and with low-rank "
-               "corrections; auto: bits and ranks of every layer by --ratio or --budget",
+               "corrections; auto: bits and ranks of every layer, or low-rank or TT form, by --ratio or --budget",
        .choices = {"none", "auto", "2", "3", "4", "8"},
        .synonyms = {"quantize", "quantise", "wbits"}},
       {.name = "for",
@@ -209,7 +210,8 @@ std::vector<Option> grid_options() {
        .type = OptionType::flag,
        .default_text = "true",
        .group = "Form",
-       .help = "with --bits, --calibrate and a size: weights may get a low-rank correction beside their numbers"}};
+       .help = "with --bits, --calibrate and a size: weights may get a low-rank correction beside their numbers, "
+               "with --bits auto low-rank or TT form in place of them"}};
 }
 
 std::vector<Option> form_options() {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/compress/fit/grid_fit.h"
+#include "lib/compress/fit/stored_cores.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/process.h"
@@ -14,12 +15,9 @@ namespace {
 using TensorBytes = std::vector<std::vector<std::byte>>;
 
 // The bytes of a chain's tensors in the order of tensors_of(). Exact rows are bitwise copies from the dense tensor.
-TensorBytes stored_bytes_of(const tt::Chain& chain, io::StoredType type, std::span<const std::byte> dense) {
-  TensorBytes all;
-  for (const std::vector<double>& core : chain.cores) {
-    const std::vector<float> values(core.begin(), core.end());
-    io::from_floats(values, type, all.emplace_back(values.size() * io::size_of(type)));
-  }
+TensorBytes stored_bytes_of(TensorBytes cores, const tt::Chain& chain, io::StoredType type,
+                            std::span<const std::byte> dense) {
+  TensorBytes all = std::move(cores);
   for (const std::vector<std::int32_t>* indices : {&chain.order, &chain.gauge, &chain.exact_ids}) {
     if (indices->empty()) continue;
     const auto* bytes = reinterpret_cast<const std::byte*>(indices->data());
@@ -57,14 +55,16 @@ LayerOutcome fit(const LayerFactors& factors, const LayerPlan& plan, const Candi
                  std::span<const std::byte> dense, TensorBytes& stored) {
   tt::Chain chain = factors.fit(plan);
   LayerOutcome outcome = dense_outcome(candidate, "");
-  round_to(chain, candidate.type);
-  tt::check_chain(chain, fmt::format("[tensorize] {} as {}", candidate.name, io::name_of(candidate.type)));
   outcome.chain = describe(chain, candidate);
-  outcome.form = tt::form_name(outcome.chain->layout);
+  outcome.chain->cores = plan.cores;
+  if (plan.cores) balance_columns(chain);
+  TensorBytes cores = store_cores(chain, *outcome.chain, candidate.type);
+  tt::check_chain(chain, fmt::format("[tensorize] {} as {}", candidate.name, io::name_of(candidate.type)));
+  outcome.form = io::form_name(*outcome.chain);
   outcome.parameters = tt::stored_numbers(chain);
   outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
   factors.measure(chain, outcome);
-  stored = stored_bytes_of(chain, candidate.type, dense);
+  stored = stored_bytes_of(std::move(cores), chain, candidate.type, dense);
   outcome.chain_hash = hash_of(stored);
   return outcome;
 }
@@ -78,12 +78,12 @@ LayerOutcome fit_grid(const tt::Matrix& weight, const Evidence& evidence, const 
   LayerOutcome outcome = dense_outcome(candidate, "");
   outcome.chain = describe(fit.correction, candidate);
   outcome.chain->base = plan.grid;
-  outcome.chain->dense_type = candidate.type;
+  if (plan.rank > 0) outcome.chain->cores = plan.cores;
   for (std::int64_t& rank : outcome.chain->initial_ranks) rank = std::max<std::int64_t>(rank, 1);
   outcome.form = io::form_name(*outcome.chain);
   outcome.parameters = candidate.elements() + tt::stored_numbers(fit.correction);
   outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
-  stored = stored_bytes_of(fit.correction, core_type(*outcome.chain, candidate.type), {});
+  stored = std::move(fit.correction_bytes);
   stored.insert(stored.begin(), fit.base.bytes);
   Evidence measured = evidence;
   if (candidate.also_decodes) measured.inputs = nullptr;  // the certificate of a word table is that of its rows

@@ -5,6 +5,7 @@
 
 #include "lib/compress/fit/decoder_fit.h"
 #include "lib/compress/fit/row_errors.h"
+#include "lib/compress/fit/stored_cores.h"
 #include "lib/tt/data_aware.h"
 
 namespace comera::compress {
@@ -50,10 +51,14 @@ quant::Quantised fit_words(const Matrix& table, const Evidence& evidence, const 
   return moved(fitted) < moved(rounded) ? fitted : rounded;
 }
 
-void round_factors(tt::Pair& factors) {
-  tt::Chain chain = tt::chain_of_pair(std::move(factors));
-  round_to(chain, io::StoredType::F16);
-  factors = tt::factors(chain);
+// Rounds the factors of a correction to the numbers that the file will have.
+quant::RoundFactors rounding_of(const Candidate& candidate, const LayerPlan& plan) {
+  return [spec = chain_of(plan, candidate), type = candidate.type](tt::Pair& factors) {
+    tt::Chain chain = tt::chain_of_pair(std::move(factors));
+    if (spec.cores) balance_columns(chain);
+    store_cores(chain, spec, type);
+    factors = tt::factors(chain);
+  };
 }
 
 // The loss of a linear weight on a grid, and with the best correction of each rank.
@@ -74,6 +79,24 @@ Losses linear_losses(const Matrix& weight, Matrix fitted, const Evidence& eviden
   return {plain, tt::whitened_losses(lost, moment, std::move(outputs))};
 }
 
+// Low rank, or the TT form that loses less than it at equal bytes, which is known when it is fitted.
+void add_factors(GridMenu& menu, const Candidate& candidate, const Matrix& weight, const MomentGroup& inputs,
+                 const LayerPlan& first) {
+  // Of the squared norm: each of two factors on q8_0 has an error of about .006 of its norm.
+  constexpr double rounded = 7e-5;
+  const tt::KeptMatrix& moment = inputs.fit.moment;
+  const bool wide = weight.columns > weight.rows;
+  const std::vector<double> losses = tt::whitened_losses(tt::KeptMatrix(Matrix(weight)), moment,
+                                                         wide ? Matrix() : tt::multiply(*moment.get(), weight));
+  LayerPlan plan = first;
+  plan.form = PlannedForm::automatic;
+  for (std::int64_t rank = 8; rank <= break_even_rank(candidate); rank += std::max<std::int64_t>(8, rank / 32 * 8)) {
+    plan.rank = rank;
+    const double loss = losses[static_cast<std::size_t>(rank)];
+    menu.choices.push_back({plan, loss + (plan.cores ? rounded * (menu.norm - loss) : 0)});
+  }
+}
+
 tt::Chain no_correction(const Candidate& candidate) {
   tt::Chain chain;
   chain.layout = candidate.table ? tt::ttm_layout({candidate.in(), 1}, {1, candidate.out()}, {1, 0, 1})
@@ -88,18 +111,18 @@ Matrix expand(const Candidate& candidate, const quant::Quantised& base) {
 }
 
 GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evidence& evidence, const LayerPlan& first,
-                   const std::vector<quant::Grid>& grids, bool corrections) {
+                   const MenuForms& forms) {
   GridMenu menu;
   menu.norm = norm_of(candidate, weight, evidence);
   const std::optional<quant::LinearFit> inputs = fit_of(evidence, 0);
-  std::vector<quant::Grid> rising = grids;
+  std::vector<quant::Grid> rising = forms.grids;
   std::ranges::stable_sort(rising, {}, quant::bits_of);
   for (const quant::Grid grid : rising) {
     LayerPlan plan = first;
     plan.form = PlannedForm::grid;
     plan.grid = grid;
     quant::Quantised base = on_grid(candidate, weight, inputs, grid);
-    const bool corrected = evidence.inputs && !candidate.table && (corrections || first.rank != 0);
+    const bool corrected = evidence.inputs && !candidate.table && (forms.corrections || first.rank != 0);
     const Losses losses = candidate.table ? Losses{table_loss(weight, base, evidence), {}}
                                           : linear_losses(weight, quant::expand_linear(base), evidence, corrected);
     const double plain = losses.plain;
@@ -112,11 +135,13 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
     }
     if (menu.probed.empty() || quant::bits_of(grid) <= probed_bits) menu.probed.push_back({std::move(base), plain});
   }
+  const bool known = evidence.inputs && !candidate.table && first.rank == 0 && candidate.in() <= most_inputs;
+  if (forms.factors && known) add_factors(menu, candidate, weight, *evidence.inputs, first);
   return menu;
 }
 
 GridFit fit_on_grid(const Candidate& candidate, const Matrix& target, const Evidence& evidence, const LayerPlan& plan) {
-  GridFit fit{{}, no_correction(candidate), {}};
+  GridFit fit{{}, no_correction(candidate), {}, {}};
   if (candidate.also_decodes && evidence.inputs && evidence.divergence) {
     fit.base = fit_words(target, evidence, plan);
     return fit;
@@ -127,10 +152,14 @@ GridFit fit_on_grid(const Candidate& candidate, const Matrix& target, const Evid
     return fit;
   }
   quant::Corrected corrected = quant::fit_corrected(target, {evidence.inputs->fit.moment, evidence.inputs->held.moment},
-                                                    plan.grid, plan.rank, round_factors, {plan.sweeps});
+                                                    plan.grid, plan.rank, rounding_of(candidate, plan), {plan.sweeps});
+  if (plan.rank > 0) {
+    fit.correction = tt::chain_of_pair(std::move(corrected.correction));
+    fit.correction_bytes = store_cores(fit.correction, chain_of(plan, candidate), candidate.type);
+    corrected.correction = tt::factors(fit.correction);
+  }
   fit.fitted = quant::expand(corrected);
   fit.base = std::move(corrected.base);
-  if (plan.rank > 0) fit.correction = tt::chain_of_pair(std::move(corrected.correction));
   return fit;
 }
 

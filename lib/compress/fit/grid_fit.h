@@ -14,9 +14,16 @@ struct GridChoice {
   double loss = 0;
 };
 
-// The loss of a layer on each of these grids. With `corrections` there are choices with corrections of several ranks
-// too, for linear layers whose inputs are known; if `first` has a rank, that rank alone. `norm` becomes the loss of the
-// zero matrix. Without coordinate descent, which lowers the losses of all grids by about the same share.
+// What a menu may have beside the grids, for linear layers whose inputs are known.
+struct MenuForms {
+  std::vector<quant::Grid> grids;
+  bool corrections = true;  // of several ranks; if `first` has a rank, that rank alone
+  bool factors = false;     // low-rank and TT forms in place of a grid, of layers of at most `most_inputs`
+};
+constexpr std::int64_t most_inputs = 2048;  // above it the spectrum takes longer than the fit on a grid
+
+// The loss of a layer in each form. `norm` becomes the loss of the zero matrix. Without coordinate descent, which
+// lowers the losses of all grids by about the same share.
 struct GridMenu {
   std::vector<GridChoice> choices;
   double norm = 0;
@@ -29,13 +36,14 @@ struct GridMenu {
 };
 constexpr int probed_bits = 3;
 GridMenu grid_menu(const Candidate& candidate, const tt::Matrix& weight, const Evidence& evidence,
-                   const LayerPlan& first, const std::vector<quant::Grid>& grids, bool corrections);
+                   const LayerPlan& first, const MenuForms& forms);
 
-// A layer on a grid as it is stored: the correction is rounded to half precision.
+// A layer on a grid as it is stored.
 struct GridFit {
   quant::Quantised base;
-  tt::Chain correction;  // rank 0: without cores
-  tt::Matrix fitted;     // [in x out]; empty for tables
+  tt::Chain correction;                                       // rank 0: without cores
+  std::vector<std::vector<std::byte>> correction_bytes = {};  // of every core
+  tt::Matrix fitted;                                          // [in x out]; empty for tables
 };
 // [in x out] or [rows x columns]
 tt::Matrix expand(const Candidate& candidate, const quant::Quantised& base);

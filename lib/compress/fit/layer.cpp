@@ -5,7 +5,6 @@
 
 #include "lib/compress/fit/row_errors.h"
 #include "lib/core/error.h"
-#include "lib/core/half.h"
 #include "lib/core/hash.h"
 #include "lib/core/terminal/log.h"
 #include "lib/tt/data_aware.h"
@@ -59,6 +58,11 @@ class TableCurve {
 };
 
 constexpr std::int64_t large = 2048;  // above it, a spectrum takes many seconds
+
+tt::CoreBlocks blocks_of(const LayerPlan& plan, const Candidate& candidate) {
+  if (plan.cores) return {quant::block, quant::block_bytes(*plan.cores)};
+  return {1, static_cast<std::int64_t>(io::size_of(candidate.type))};
+}
 
 tt::Chain table_pair(tt::Pair pair) {
   tt::Chain chain;
@@ -137,11 +141,10 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
       chain.exact_rows.insert(chain.exact_rows.end(), weight_->row(row), weight_->row(row) + weight_->columns);
     return chain;
   }
-  const int element = static_cast<int>(io::size_of(candidate_.type));
   if (plan.form == PlannedForm::automatic && evidence_.inputs) {
     tt::Search search;
     search.bytes = static_cast<std::int64_t>(planned_bytes(plan, candidate_));
-    search.storage = {element, plan.layout.gauge};
+    search.storage = {blocks_of(plan, candidate_), plan.layout.gauge && !plan.cores};
     search.shrinkage = {0, 0.03, 0.1};
     return tt::best_candidate(target_, evidence_.inputs->fit.moment, evidence_.inputs->held.moment, search,
                               &*curve_->whitened)
@@ -224,18 +227,9 @@ io::ChainSpec describe(const tt::Chain& chain, const Candidate& candidate) {
   spec.layout = chain.layout;
   spec.initial_ranks = chain.layout.ranks;
   spec.folded = true;
+  spec.dense_type = candidate.type;
   spec.conv1d = !spec.table() && candidate.conv1d;
   return spec;
-}
-
-void round_to(tt::Chain& chain, io::StoredType type) {
-  for (std::vector<double>& core : chain.cores)
-    for (double& value : core) {
-      const auto number = static_cast<float>(value);
-      value = type == io::StoredType::F16    ? half_to_float(float_to_half(number))
-              : type == io::StoredType::BF16 ? bf16_to_float(float_to_bf16(number))
-                                             : number;
-    }
 }
 
 std::string hash_chain(const io::ModelFolder& folder, const io::ChainSpec& spec, io::StoredType type) {

@@ -109,12 +109,16 @@ std::vector<double> effects_of(const Candidate& candidate, const GridMenu& menu,
 
 // The effect is not linear in the loss: a coarse grid moves later layers far from their inputs. The losses of a grid
 // are multiplied by the effect at that grid, or at the nearest coarser one that was probed, relative to the coarsest
-// one's.
+// one's; those of other forms by the effect at the probed grid with the nearest larger loss.
 void scale_losses(GridMenu& menu, const std::vector<double>& effects) {
   for (GridChoice& choice : menu.choices) {
     std::size_t at = 0;
-    while (at + 1 < effects.size() && quant::bits_of(menu.probed[at + 1].base.grid) <= quant::bits_of(choice.plan.grid))
-      ++at;
+    const auto holds = [&](const GridMenu::Probed& probed) {
+      return choice.plan.form == PlannedForm::grid
+                 ? quant::bits_of(probed.base.grid) <= quant::bits_of(choice.plan.grid)
+                 : probed.loss >= choice.loss;
+    };
+    while (at + 1 < effects.size() && holds(menu.probed[at + 1])) ++at;
     choice.loss *= effects[at] / effects[0];
   }
 }
@@ -162,9 +166,11 @@ void measure_grids(const std::vector<Measured>& layers, const Request& request, 
     const LayerPlan& first = *layer.job->first;
     const TaskProgress named(layer.job->candidate.name);
     check_stop();
+    const Settings& settings = request.settings;
     menus[static_cast<std::size_t>(i)] =
         grid_menu(layer.job->candidate, read_weight(request.folder, layer.job->candidate), layer.evidence, first,
-                  first.fixed_grid ? std::vector{first.grid} : request.settings.grids, request.settings.corrections);
+                  {first.fixed_grid ? std::vector{first.grid} : settings.grids, settings.corrections,
+                   settings.factors && !first.fixed_grid});
     if (!has_effect(request)) menus[static_cast<std::size_t>(i)].probed.clear();
   };
   std::vector<std::int64_t> together;

@@ -40,9 +40,13 @@ void parse_rule_item(LayerRule& rule, const Rule& words, const Rule::Item& item)
     rule.gauge = item.value == "on";
   } else if (item.key == "bits" && grid_of_bits(item.value)) {
     rule.grid = grid_of_bits(item.value);
+  } else if (item.key == "cores" && (item.value == "4" || item.value == "8")) {
+    rule.cores = grid_of_bits(item.value);
+  } else if (item.key == "cores" && item.value == "16") {
+    rule.cores.emplace();
   } else {
     fail_unknown(words, "[tensorize]", item,
-                 "rank:, form:, modes:, gauge:on|off, exact: (a number of rows) or bits:2|3|4|8");
+                 "rank:, form:, modes:, gauge:on|off, exact: (a number of rows), bits:2|3|4|8 or cores:4|8|16");
   }
 }
 
@@ -116,19 +120,21 @@ io::ChainSpec chain_of(const LayerPlan& plan, const Candidate& candidate) {
   chain.folded = true;
   chain.bare = candidate.bare();
   chain.conv1d = !candidate.table && candidate.conv1d;
+  chain.dense_type = candidate.type;
   tt::Layout& layout = chain.layout = plan.layout;
   if (!has_modes(plan.form))
     layout = candidate.table ? tt::ttm_layout({candidate.in(), 1}, {1, candidate.out()}, {})
                              : tt::tt_layout({candidate.in()}, {candidate.out()}, {});
   if (plan.form == PlannedForm::grid) {
     chain.base = plan.grid;
-    chain.dense_type = candidate.type;
+    if (plan.rank > 0) chain.cores = plan.cores;
     layout.ranks = {1, plan.rank, 1};
     chain.initial_ranks = {1, std::max<std::int64_t>(plan.rank, 1), 1};
     return chain;
   }
   layout.ranks = ranks_of(layout, plan.rank);
-  layout.gauge = plan.layout.gauge && !chain.table() && layout.cores() == layout.inputs() + 1;
+  chain.cores = plan.cores;
+  layout.gauge = plan.layout.gauge && !plan.cores && !chain.table() && layout.cores() == layout.inputs() + 1;
   layout.exact_rows = plan.layout.exact_rows;
   chain.initial_ranks = layout.ranks;
   return chain;
@@ -199,7 +205,12 @@ std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::Stored
                        io::StoredType::U8,
                        {chain.base_lines(), quant::line_bytes(*chain.base, chain.base_numbers())}});
   if (chain.base && layout.empty()) return tensors;
-  for (std::size_t k = 0; k < layout.cores(); ++k) tensors.push_back({chain.core_name(k), type, layout.core_shape(k)});
+  for (std::size_t k = 0; k < layout.cores(); ++k)
+    if (const io::FileShape shape = layout.core_shape(k); chain.cores)
+      tensors.push_back(
+          {chain.core_name(k), io::StoredType::U8, {quant::line_bytes(*chain.cores, io::elements_of(shape))}});
+    else
+      tensors.push_back({chain.core_name(k), type, shape});
   if (layout.sorted) tensors.push_back({chain.order_name(), io::StoredType::I32, {chain.rows()}});
   if (layout.gauge) tensors.push_back({chain.gauge_name(), io::StoredType::I32, {layout.ranks[layout.middle()]}});
   if (layout.exact_rows > 0) {

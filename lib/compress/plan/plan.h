@@ -26,13 +26,16 @@ struct LayerPlan {
   quant::Grid grid = quant::Grid::q4_0;
   bool fixed_grid = false;  // no other grid of --bits may take its place
   int sweeps = 4;           // grid: passes of coordinate descent after GPTQ
+  // The cores, of a grid those of the correction, are numbers on this grid; nothing: in the type of the dense weight,
+  // of a correction in half precision.
+  std::optional<quant::Grid> cores = {};
   std::int64_t rank = 0;    // middle bond; ttm: every inner bond; auto: the pair that has the byte budget of the layer
   std::string reason = {};  // the reason why it stays dense
   bool exact_of_all = false;  // the number of exact rows is that of all tables (--exact-rows), not one for this table
 };
 
 // --layer 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384;rank:32', 'glob=gauge:off',
-// 'glob=exact:1024', 'glob=bits:8'.
+// 'glob=exact:1024', 'glob=bits:8', 'glob=cores:8'.
 struct LayerRule {
   std::string text, pattern;
   std::optional<PlannedForm> form;
@@ -40,6 +43,7 @@ struct LayerRule {
   io::FileShape in_modes, out_modes;
   std::optional<bool> gauge;
   std::optional<quant::Grid> grid;
+  std::optional<std::optional<quant::Grid>> cores;  // nothing inside: cores:16, floating-point numbers
 };
 LayerRule parse_layer_rule(const std::string& text);
 
@@ -59,7 +63,8 @@ std::uint64_t planned_bytes(const LayerPlan& plan, const Candidate& candidate);
 std::uint64_t chain_bytes(const io::ChainSpec& chain, io::StoredType type);
 // The tensors of a chain in the order in which they are written.
 std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::StoredType type);
-// The type of the cores of a weight that was stored as `dense`: corrections of a grid have half precision.
+// The type of the cores of a weight that was stored as `dense`, if they are not on a grid: corrections of a grid have
+// half precision.
 io::StoredType core_type(const io::ChainSpec& chain, io::StoredType dense);
 
 }  // namespace comera::compress

@@ -17,7 +17,7 @@ using io::Json;
 
 const std::vector<std::string> layer_keys{"name",       "shape",     "form",      "rank",         "ranks",
                                           "in_modes",   "out_modes", "row_modes", "column_modes", "gauge",
-                                          "exact_rows", "base",      "reason"};
+                                          "exact_rows", "base",      "cores",     "reason"};
 
 void check_keys(const Json& json, const std::vector<std::string>& known, const std::string& where) {
   if (!json.is_object()) fail_input("{}: is not an object", where);
@@ -92,6 +92,11 @@ LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::st
     plan.grid = *quant::grid_named(base);
     if (!json.contains("rank") || json["rank"] == 0) return plan;
   }
+  if (json.contains("cores")) {
+    const std::string cores = text_at(json, "cores", where);
+    plan.cores = quant::grid_named(cores);
+    if (!plan.cores) fail_input("{}: there is no grid '{}' for cores; use q8_0 or q4_0", where, printable(cores));
+  }
   if (const auto found = json.find("exact_rows"); found != json.end()) {
     if (!found->is_number_integer()) fail_input("{}: \"exact_rows\" must be a whole number", where);
     plan.layout.exact_rows = found->get<std::int64_t>();
@@ -115,6 +120,7 @@ io::Json entry_of(const Candidate& candidate, const LayerPlan& plan) {
       entry["rank"] = plan.rank;
     if (plan.form == PlannedForm::grid) entry["base"] = quant::name_of(plan.grid);
     if (!candidate.table && plan.form != PlannedForm::grid) entry["gauge"] = plan.layout.gauge;
+    if (plan.cores && plan.rank > 0) entry["cores"] = quant::name_of(*plan.cores);
     if (plan.layout.exact_rows > 0) entry["exact_rows"] = plan.layout.exact_rows;
   }
   if (!plan.reason.empty()) entry["reason"] = plan.reason;

@@ -15,6 +15,7 @@ void apply(const LayerRule& rule, LayerPlan& plan) {
   if (rule.form) plan.form = *rule.form;
   if (rule.rank) plan.rank = *rule.rank;
   if (rule.grid) plan.form = PlannedForm::grid, plan.grid = *rule.grid, plan.fixed_grid = true;
+  if (rule.cores) plan.cores = *rule.cores;
   if (rule.gauge) plan.layout.gauge = *rule.gauge;
   if (rule.exact) plan.layout.exact_rows = *rule.exact, plan.exact_of_all = false;
   if (!rule.in_modes.empty()) set_modes(plan, rule.in_modes, rule.out_modes);
@@ -67,6 +68,11 @@ void require_use(const LayerRule& rule, const LayerPlan& plan, bool calibrated) 
         rule.text);
 }
 
+bool has_rule_of_cores(const Settings& settings, const Candidate& candidate) {
+  return std::ranges::any_of(
+      settings.rules, [&](const LayerRule& rule) { return rule.cores && matches({rule.pattern}, candidate.name); });
+}
+
 LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool calibrated, std::vector<bool>& used) {
   LayerPlan plan;
   plan.name = candidate.name;
@@ -80,6 +86,9 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
     if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
   for (const LayerRule& rule : settings.rules)
     if (matches({rule.pattern}, candidate.name)) require_use(rule, plan, calibrated);
+  // Corrections of 8 bits have half of the bytes of half precision, and the same error of the layer to a thousandth.
+  if (plan.form == PlannedForm::grid && settings.made_for == MadeFor::any && !has_rule_of_cores(settings, candidate))
+    plan.cores = quant::Grid::q8_0;
   if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.layout.exact_rows = 0;
   if (plan.form == PlannedForm::grid && plan.exact_of_all) plan.layout.exact_rows = 0;
   if (plan.exact_of_all && plan.layout.exact_rows >= candidate.in()) {
@@ -120,7 +129,8 @@ void require_table_with_ranks(const std::vector<LayerJob>& jobs, const Settings&
 
 void require_storable(const LayerPlan& plan, const Candidate& candidate, MadeFor made_for, const std::string& where) {
   if (made_for == MadeFor::any || plan.form == PlannedForm::keep_dense) return;
-  const char* name = made_for == MadeFor::gguf ? "gguf" : "onnx";
+  const char* name = made_for == MadeFor::gguf ? "gguf" : made_for == MadeFor::hf ? "hf" : "onnx";
+  if (plan.cores) fail_input("{}: --for {}: there the numbers of cores are floating-point; use cores:16", where, name);
   if (plan.form == PlannedForm::grid) {
     if (made_for == MadeFor::hf) return;
     if (quant::bits_of(plan.grid) < 4)

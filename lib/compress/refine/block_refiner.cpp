@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/compress/fit/fit_layer.h"
+#include "lib/compress/fit/stored_cores.h"
 #include "lib/compress/refine/where_it_pays.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
@@ -179,8 +180,9 @@ io::StoredType BlockRefiner::type_of(const layers::Parameter& vector) const {
 void BlockRefiner::round(BlockTrainer& trainer, std::size_t size) const {
   for (const layers::ChainParameters& chain : trainer.model().chains()) {
     const LayerJob& job = *compressed(chain.name, size);
-    const io::StoredType type = core_type(*job.sizes[size].outcome->chain, job.candidate.type);
-    for (const layers::Parameter* core : chain.cores) round_numbers(BlockTrainer::numbers(*core), type);
+    const io::ChainSpec& stored = *job.sizes[size].outcome->chain;
+    for (const layers::Parameter* core : chain.cores)
+      store_core(BlockTrainer::numbers(*core), stored, job.candidate.type);
   }
   for (const layers::Parameter& parameter : trainer.model().parameters().all())
     if (is_vector(parameter)) round_numbers(BlockTrainer::numbers(parameter), type_of(parameter));
@@ -219,7 +221,7 @@ void BlockRefiner::save_layer(BlockTrainer& trainer, LayerJob& job, std::size_t 
   for (io::TensorToWrite& tensor : tensors) {
     const layers::Parameter* core = trainer.model().parameters().find(tensor.name);
     if (core) {
-      stored.push_back(bytes_of(BlockTrainer::numbers(*core), tensor.type));
+      stored.push_back(store_core(BlockTrainer::numbers(*core), *outcome.chain, job.candidate.type));
     } else if (weight && BlockUpdateRule::is_on_grid(*weight) && tensor.name == outcome.chain->base_name()) {
       stored.push_back(trainer.on_grid(*weight).bytes);
     } else {
