@@ -22,32 +22,29 @@ report::Json document(const OptionValues& values) {
   return json;
 }
 
-std::int64_t quantised_in(const io::GgufFile& file) {
-  return std::count_if(file.tensors().begin(), file.tensors().end(),
-                       [](const io::GgufTensor& tensor) { return io::is_quantised(tensor.type); });
+std::vector<std::string> quantised_in(const io::GgufFile& file) {
+  std::vector<std::string> names;
+  for (const io::GgufTensor& tensor : file.tensors())
+    if (io::is_quantised(tensor.type)) names.push_back(tensor.name);
+  return names;
 }
 
 void print_folder(const OptionValues& values, const exporting::DenseFolder& made) {
   const io::GgufFile file(values.positionals()[0]);
-  const std::int64_t quantised = quantised_in(file);
+  const std::vector<std::string> quantised = quantised_in(file);
   if (values.flag("json")) {
     report::Json json = document(values);
     json["bytes"] = made.bytes;
     json["bytes_source"] = file.bytes();
-    json["quantised"] = quantised;
+    json["quantised"] = quantised.size();
+    json["dense"] = quantised;
     if (!values.flag("dry-run"))
       json["tokenizer"] = std::find(made.copied.begin(), made.copied.end(), "tokenizer.json") != made.copied.end();
     return print_out(report::dump(json) + "\n");
   }
   print_out(report::wrap_for_stdout(fmt::format("{}  safetensors  {} quantised tensors in fp32  {}, the source {}\n",
-                                                values.text("output"), quantised, format_bytes(made.bytes),
+                                                values.text("output"), quantised.size(), format_bytes(made.bytes),
                                                 format_bytes(file.bytes()))));
-}
-
-// "layers.0.q_proj and 41 more".
-std::string some_of(const std::vector<std::string>& names) {
-  const std::string first = printable(names.front());
-  return names.size() == 1 ? first : fmt::format("{} and {} more", first, names.size() - 1);
 }
 
 void print_file(const OptionValues& values, const exporting::GgufWrote& wrote) {
@@ -79,6 +76,11 @@ void print_file(const OptionValues& values, const exporting::GgufWrote& wrote) {
 }
 
 }  // namespace
+
+std::string some_of(const std::vector<std::string>& names) {
+  const std::string first = printable(names.front());
+  return names.size() == 1 ? first : fmt::format("{} and {} more", first, names.size() - 1);
+}
 
 void refuse_onnx_words(const OptionValues& values, const exporting::Target& target) {
   const std::string& to = values.text("to");

@@ -6,6 +6,9 @@
 
 namespace comera::tools {
 
+// "layers.0.q_proj and 41 more". `names` is not empty.
+std::string some_of(const std::vector<std::string>& names);
+
 // InputError: an option of ONNX, or a target that is a file.
 void refuse_onnx_words(const OptionValues& values, const exporting::Target& target);
 

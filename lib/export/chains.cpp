@@ -8,7 +8,8 @@
 
 namespace comera::exporting {
 
-WeightReader::WeightReader(const io::ModelFolder& folder, TaskProgress* task) : folder_(folder), task_(task) {
+WeightReader::WeightReader(const io::ModelFolder& folder, TaskProgress* task, OtherForms* others)
+    : folder_(folder), task_(task), others_(others) {
   if (auto block = io::parse_comera_block(folder.config(), folder.config_path())) block_ = std::move(*block);
   io::describe(folder);  // throws if a chain is incomplete
   number_chains();
@@ -61,6 +62,10 @@ std::span<const std::byte> WeightReader::base_bytes(const io::ChainSpec& spec) c
   return bytes.span();
 }
 
+void WeightReader::note_widened(const io::ChainSpec& spec) const {
+  if (others_) others_->widened.insert(spec.name);
+}
+
 StoredChain WeightReader::chain(const io::ChainSpec& spec) const {
   if (!shapes_alone_)
     for (const io::ChainPart& part : io::parts_of(spec)) count(part.name);
@@ -88,6 +93,7 @@ Matrix without_numbers(std::int64_t rows, std::int64_t columns) {
 }  // namespace
 
 Matrix WeightReader::whole(const io::ChainSpec& spec) const {
+  if (others_) others_->dense.insert(spec.name);
   for (const io::ChainPart& part : io::parts_of(spec)) count(part.name);
   return io::read_matrix(folder_, spec, block_.threshold);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,11 +29,18 @@ struct StoredChain {
   std::int64_t rank() const { return layout().ranks[layout().middle()]; }  // between left and right factor
 };
 
+// Names of weights that a file gets in another form than the folder has.
+struct OtherForms {
+  std::set<std::string> widened;  // 2 and 3 bits, stored in 4 with the same numbers
+  std::set<std::string> dense;    // chains and numbers on grids, multiplied out
+};
+
 // Reads the weights of a model folder by their Hugging Face names.
 class WeightReader {
  public:
-  // `task`: counts the bytes that are read, if given.
-  explicit WeightReader(const io::ModelFolder& folder, TaskProgress* task = nullptr);
+  // `task`: counts the bytes that are read, if given. `others`: gets the names of the weights that linear() and table()
+  // multiply out, and of those that the caller widens.
+  explicit WeightReader(const io::ModelFolder& folder, TaskProgress* task = nullptr, OtherForms* others = nullptr);
   // Reads the folder as if these weights were chains. Only shapes are available: cores and matrices have no numbers.
   WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned);
 
@@ -44,6 +52,7 @@ class WeightReader {
   // The description of a weight on a grid, and its lines as stored; null: it is none.
   const io::ChainSpec* grid_spec(const std::string& name) const;
   std::span<const std::byte> base_bytes(const io::ChainSpec& spec) const;
+  void note_widened(const io::ChainSpec& spec) const;
   StoredChain chain(const io::ChainSpec& spec) const;
   // A dense tensor as stored in the file.
   std::vector<float> tensor(const std::string& name, const Sizes& shape) const;
@@ -66,6 +75,7 @@ class WeightReader {
   io::ComeraBlock block_;
   std::map<std::string, std::size_t> numbers_;  // of the chains in block_, by name
   TaskProgress* task_ = nullptr;
+  OtherForms* others_ = nullptr;
   bool shapes_alone_ = false;
 };
 

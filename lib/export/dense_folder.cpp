@@ -65,25 +65,30 @@ std::string dense_config(const io::ModelFolder& folder) {
   return io::json_text(config);
 }
 
+namespace {
+
+DenseFolder described(const io::ModelFolder& folder, const WeightReader& weights,
+                      const std::vector<std::vector<io::TensorToWrite>>& shards) {
+  DenseFolder result;
+  result.bytes = io::weights_bytes(shards, folder_metadata());
+  result.bytes_source = folder.bytes();
+  for (const io::ChainSpec& chain : weights.block().chains) result.chains.push_back(chain.name);
+  return result;
+}
+
+}  // namespace
+
 DenseFolder plan_dense_folder(const io::ModelFolder& folder, Grids grids) {
   const WeightReader weights(folder);
   const auto shards = sharded(tensors_of(folder, weights, grids));
-  return {io::weights_bytes(shards, folder_metadata()),
-          folder.bytes(),
-          static_cast<std::int64_t>(weights.block().chains.size()),
-          {},
-          {}};
+  return described(folder, weights, shards);
 }
 
 DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check,
                                Grids grids) {
   const WeightReader weights(folder);
   const auto shards = sharded(tensors_of(folder, weights, grids));
-  DenseFolder result{io::weights_bytes(shards, folder_metadata()),
-                     folder.bytes(),
-                     static_cast<std::int64_t>(weights.block().chains.size()),
-                     {},
-                     {}};
+  DenseFolder result = described(folder, weights, shards);
   std::map<std::string, const io::ChainSpec*> chains;
   for (const io::ChainSpec& chain : weights.block().chains) chains[chain.weight_name()] = &chain;
   AtomicFolder making(target.path);

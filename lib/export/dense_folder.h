@@ -12,7 +12,7 @@ namespace comera::exporting {
 
 struct DenseFolder {
   std::uint64_t bytes = 0, bytes_source = 0;  // of all weight files
-  std::int64_t chains = 0;                    // chains that were multiplied out
+  std::vector<std::string> chains;            // weights that were multiplied out, by name
   std::vector<std::string> copied, left_out;  // other files, relative names
 };
 

@@ -57,11 +57,11 @@ onnx::ModelProto build_graph(const WeightReader& weights, const models::ModelSpe
 }
 
 onnx::ModelProto counted_graph(const io::ModelFolder& folder, const models::ModelSpec& spec,
-                               const ExportOptions& options) {
+                               const ExportOptions& options, OtherForms& others) {
   std::uint64_t bytes = 0;
   for (const io::ModelFolder::Entry& entry : folder.entries()) bytes += entry.tensor.bytes();
   TaskProgress task("building the graph", static_cast<std::int64_t>(bytes), TaskUnit::bytes);
-  return build_graph(WeightReader(folder, &task), spec, options);
+  return build_graph(WeightReader(folder, &task, &others), spec, options);
 }
 
 // Random inputs for a model and its export.
@@ -114,7 +114,7 @@ Exported write_and_compare(const std::string& place, const io::ModelFolder& fold
                            const ExportOptions& options, engine::Engine& engine) {
   Exported exported;
   {
-    onnx::ModelProto model = counted_graph(folder, spec, options);
+    onnx::ModelProto model = counted_graph(folder, spec, options, exported.others);
     exported.nodes = static_cast<std::uint64_t>(model.graph().node_size());
     const io::OnnxWritten written = io::write_onnx(place, model);
     exported.bytes = written.bytes;
@@ -160,10 +160,12 @@ Difference check_dense_folder(const std::string& dense, const std::string& outpu
 }
 
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options) {
-  const onnx::ModelProto model = counted_graph(folder, spec, options);
-  return {.bytes = io::onnx_bytes(model),
-          .bytes_source = folder.bytes(),
-          .nodes = static_cast<std::uint64_t>(model.graph().node_size())};
+  Exported planned;
+  const onnx::ModelProto model = counted_graph(folder, spec, options, planned.others);
+  planned.bytes = io::onnx_bytes(model);
+  planned.bytes_source = folder.bytes();
+  planned.nodes = static_cast<std::uint64_t>(model.graph().node_size());
+  return planned;
 }
 
 std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::ModelSpec& spec,

@@ -8,6 +8,7 @@
 
 #include "lib/core/files/file.h"
 #include "lib/engine/engine.h"
+#include "lib/export/chains.h"
 #include "lib/export/settings.h"
 #include "lib/export/target.h"
 #include "lib/io/tt_format.h"
@@ -27,6 +28,7 @@ struct Exported {
   std::uint64_t bytes = 0, bytes_source = 0, nodes = 0;
   std::vector<std::string> files = {};     // relative to the target
   std::vector<std::string> left_out = {};  // files of the source that hold weights in other formats
+  OtherForms others = {};
   std::optional<Difference> difference = {};
 };
 

@@ -15,7 +15,9 @@ using quant::Grid;
 class Lines {
  public:
   Lines(const WeightReader& weights, const io::ChainSpec& spec)
-      : grid_(*spec.base), lines_(spec.base_lines()), numbers_(spec.base_numbers()), bytes_(weights.base_bytes(spec)) {}
+      : grid_(*spec.base), lines_(spec.base_lines()), numbers_(spec.base_numbers()), bytes_(weights.base_bytes(spec)) {
+    if (grid() != grid_) weights.note_widened(spec);
+  }
 
   Grid grid() const { return quant::bits_of(grid_) < 4 ? Grid::q4_0 : grid_; }
   bool eight() const { return grid_ == Grid::q8_0; }

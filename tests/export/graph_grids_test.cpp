@@ -55,9 +55,9 @@ struct Model {
 
 using Layer = std::function<Name(GraphBuild&, const Name&)>;
 
-Array run(const Model& model, GridForm grids, const Layer& layer, const Array& x) {
+Array run(const Model& model, GridForm grids, const Layer& layer, const Array& x, OtherForms* others = nullptr) {
   const io::ModelFolder folder(model.place.path());
-  const WeightReader weights(folder);
+  const WeightReader weights(folder, nullptr, others);
   Graph graph(21, WeightType::f32);
   GraphBuild build{graph, weights, GraphForm::tt, grids};
   graph.input("x", x.is_real ? onnx::TensorProto::FLOAT : onnx::TensorProto::INT64, {"batch_size", "sequence_length"});
@@ -105,8 +105,12 @@ TEST_CASE("graph grids: products with linear weights are those of the stored num
         INFO(quant::name_of(grid) << " " << (form == GridForm::qdq) << " " << corrected);
         const Model model(grid, corrected);
         const Array x = random_rows(in);
+        OtherForms others;
         const Array y = run(
-            model, form, [](GraphBuild& build, const Name& name) { return linear(build, "w", name, in, out); }, x);
+            model, form, [](GraphBuild& build, const Name& name) { return linear(build, "w", name, in, out); }, x,
+            &others);
+        CHECK(others.dense.empty());
+        CHECK(others.widened.contains("w") == (quant::bits_of(grid) < 4));
         const tt::FloatMatrix weight = matrix_of(model, 0);
         check_product(x, y, in, out, [&](std::int64_t i, std::int64_t j) { return weight(i, j); });
       }
@@ -140,7 +144,10 @@ TEST_CASE("graph grids: a dense graph has no codes") {
   const Model model(quant::Grid::q4_0, true);
   const Array x = random_rows(in);
   const Layer layer = [](GraphBuild& build, const Name& name) { return linear(build, "w", name, in, out); };
-  const Array dense = run(model, GridForm::dense, layer, x);
+  OtherForms others;
+  const Array dense = run(model, GridForm::dense, layer, x, &others);
+  CHECK(others.dense == std::set<std::string>{"w"});
+  CHECK(others.widened.empty());
   const tt::FloatMatrix weight = matrix_of(model, 0);
   check_product(x, dense, in, out, [&](std::int64_t i, std::int64_t j) { return weight(i, j); });
 }

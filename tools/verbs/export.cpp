@@ -68,12 +68,28 @@ report::Json json_of(const OptionValues& values, const Exported& exported) {
   json["bytes_source"] = exported.bytes_source;
   json["files"] = exported.files;
   json["left_out"] = exported.left_out;
+  json["widened"] = exported.others.widened;
+  json["dense"] = exported.others.dense;
   if (exported.difference) add_difference(json, *exported.difference);
   return json;
 }
 
-void print(const OptionValues& values, const Exported& exported) {
+// The weights that the graph has in another form than the folder, without those that hint_grids() tells and those of
+// --form dense.
+void tell_others(const OptionValues& values, const models::Spec& spec, const exporting::OtherForms& others) {
+  const bool told = values.text("quantized") == "none";
+  const std::vector<std::string> widened(others.widened.begin(), others.widened.end());
+  std::vector<std::string> dense(others.dense.begin(), others.dense.end());
+  if (told) std::erase_if(dense, [&](const std::string& name) { return spec.on_grids.contains(name); });
+  if (!widened.empty())
+    log_info("{}: 2 and 3 bits become 4 with the same numbers, because the graph has no such grid", some_of(widened));
+  if (!dense.empty() && values.text("form") != "dense")
+    log_info("{}: dense in the graph, because it has no smaller form for it", some_of(dense));
+}
+
+void print(const OptionValues& values, const models::Spec& spec, const Exported& exported) {
   if (values.flag("json")) return print_out(report::dump(json_of(values, exported)) + "\n");
+  tell_others(values, spec, exported.others);
   for (const std::string& file : exported.left_out) log_info("left out {}: weights in another format", printable(file));
   print_out(report::wrap_for_stdout(fmt::format("{}  {} {} opset {}  {} nodes  {}, the source {}\n",
                                                 values.text("output"), values.text("form"), values.text("dtype"),
@@ -95,8 +111,11 @@ void hint_grids(const ExportOptions& options, const models::Spec& spec, const st
   if (options.grids != exporting::GridForm::dense && spec.on_grids.empty())
     fail_input("[export] {}: has no weights on grids, which --quantized writes; make them: comera tensorize --bits 4",
                model);
-  if (options.grids == exporting::GridForm::dense && !spec.on_grids.empty())
-    log_info("{} weights on grids become dense in the graph; --quantized qdq keeps them small", spec.on_grids.size());
+  std::vector<std::string> names;
+  for (const auto& [name, form] : spec.on_grids) names.push_back(name);
+  if (options.grids == exporting::GridForm::dense && !names.empty())
+    log_info("{} weights on grids become dense in the graph; --quantized qdq keeps them small: {}", names.size(),
+             some_of(names));
 }
 
 std::unique_ptr<engine::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder,
@@ -140,13 +159,15 @@ void print_dense(const OptionValues& values, const std::string& source, const ex
     json["output"] = values.text("output");
     json["bytes"] = dense.bytes;
     json["bytes_source"] = dense.bytes_source;
-    json["chains"] = dense.chains;
+    json["chains"] = dense.chains.size();
+    json["dense"] = dense.chains;
     json["left_out"] = dense.left_out;
     if (difference) add_difference(json, *difference);
     return print_out(report::dump(json) + "\n");
   }
+  if (!dense.chains.empty()) log_info("{}: dense in the folder, as all weights are", some_of(dense.chains));
   print_out(report::wrap_for_stdout(fmt::format("{}  dense safetensors  {} weights multiplied out  {}, the source {}\n",
-                                                values.text("output"), dense.chains, format_bytes(dense.bytes),
+                                                values.text("output"), dense.chains.size(), format_bytes(dense.bytes),
                                                 format_bytes(dense.bytes_source))));
   if (difference) print_difference(*difference);
 }
@@ -177,7 +198,8 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
   }
   exporting::check_target(target, folder.path());
   exporting::CheckFolder check;
-  if (exporting::plan_dense_folder(folder).chains > 0) check = check_of(values, folder, target.path, "", difference);
+  if (!exporting::plan_dense_folder(folder).chains.empty())
+    check = check_of(values, folder, target.path, "", difference);
   const exporting::DenseFolder dense = exporting::write_dense_folder(folder, target, check);
   print_dense(values, folder.path(), dense, difference);
   return 0;
@@ -196,6 +218,7 @@ void print_peft(const OptionValues& values, const exporting::PeftFolder& made,
     json["bytes_source"] = made.base.bytes_source;
     json["corrections"] = made.corrections;
     json["merged"] = made.merged;
+    json["dense"] = made.base.chains;
     json["left_out"] = made.base.left_out;
     if (difference) add_difference(json, *difference);
     return print_out(report::dump(json) + "\n");
@@ -323,13 +346,13 @@ int run_export(const OptionValues& values) {
   hint_type(values, folder.path());
   hint_grids(options, models::common(spec), folder.path());
   if (values.flag("dry-run")) {
-    print(values, exporting::plan_onnx(folder, spec, options));
+    print(values, models::common(spec), exporting::plan_onnx(folder, spec, options));
     return 0;
   }
   exporting::check_target(target, folder.path());
   const OpenMachine open = open_machine(values);
   const auto engine = open_engine(open.machine, folder, spec);
-  print(values, exporting::export_onnx(folder, spec, options, target, *engine));
+  print(values, models::common(spec), exporting::export_onnx(folder, spec, options, target, *engine));
   return 0;
 }
 

@@ -155,16 +155,39 @@ expect_exit 0
 run "$COMERA" inspect dense --json
 expect_json "all(l['form'] == 'dense' for l in d['layers'])"
 expect_equal "$(grep -a -c '"F32"' dense/model.safetensors)" 0
+run "$COMERA" inspect llama8 --json
+on_grids=$(python3 -c "
+import json
+layers = json.load(open('.out'))['layers']
+print(json.dumps(sorted(l['name'].removesuffix('.weight') for l in layers if l['form'] == 'q8_0')))")
+run "$COMERA" export llama8 -o again --to safetensors --dry-run --json
+expect_json "len(d['dense']) == d['chains'] and sorted(d['dense']) == $on_grids"
 
 # A graph that keeps the grids is smaller than one that does not.
 run "$COMERA" export mixed -o mixed.onnx
 expect_exit 0
-expect_err 'weights on grids become dense in the graph; --quantized qdq keeps them small'
+expect_err 'weights on grids become dense in the graph; --quantized qdq keeps them small: [a-z0-9._]+ and [0-9]+ more'
+run "$COMERA" inspect mixed --json
+# Names of layers by the first letters of their forms.
+of_form() { python3 -c "
+import json, sys
+layers = json.load(open('.out'))['layers']
+print(json.dumps(sorted(l['name'].removesuffix('.weight') for l in layers if l['form'].startswith(tuple(sys.argv[1:])))))
+" "$@"; }
+narrow=$(of_form q2 q3) all=$(of_form q)
+if [ "$narrow" = '[]' ] || [ "$narrow" = "$all" ]; then fail "there are weights of 2 or 3 bits, and others"; fi
 for grids in qdq nbits; do
   run "$COMERA" export mixed -o "$grids.onnx" --quantized "$grids" --json
   expect_exit 0
   expect_json "d['opset'] == 21 and d['largest_difference'] <= d['bound'] and d['bytes'] * 3 < $(stat -c %s mixed.onnx)"
+  expect_json "sorted(d['widened']) == $narrow and d['dense'] == []"
 done
+run "$COMERA" export mixed -o no.onnx --quantized qdq --dry-run
+expect_exit 0
+expect_err '[0-9]+ more: 2 and 3 bits become 4 with the same numbers'
+run "$COMERA" export mixed -o no.onnx --dry-run --json
+expect_exit 0
+expect_json "d['widened'] == [] and sorted(d['dense']) == $all"
 run "$COMERA" export mixed -o no.onnx --quantized qdq --opset 17
 expect_exit 2
 expect_err 'needs --opset 21 or newer'
