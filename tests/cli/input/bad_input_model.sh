@@ -98,6 +98,20 @@ expect_refused 'nowhere: no such folder; name a model folder or a run folder'
 run "$COMERA" evaluate run/checkpoints/step-00000004 --data dev.tsv
 expect_refused 'this folder holds none of tokenizer\.json, vocab\.txt.*; name one with --tokenizer'
 
+# A tokenizer with more ids than the model has rows is refused before text is read. A folder without the recipe of its
+# run does not know which vocabulary it was trained with.
+mkdir model && cp run/config.json run/model.safetensors model
+{ cat run/vocab.txt && printf 'unknown_one\nunknown_two\n'; } >more.txt
+rows=$(grep -c '' run/vocab.txt)
+for command in 'evaluate model --data dev.tsv' 'predict model' \
+  'tensorize model --again --ratio 1.2 --calibrate dev.tsv -o new'; do
+  # shellcheck disable=SC2086  # a list of words
+  run "$COMERA" $command --tokenizer more.txt
+  expect_refused "more.txt: the tokenizer has $((rows + 2)) pieces, the model (has|knows) $rows; use the tokenizer that"
+  expect_no_file new
+  expect_no_file new.partial
+done
+
 # Sizes on the command line.
 sizes() {
   local message=$1
