@@ -105,8 +105,16 @@ TEST_CASE("tokenizer.json: added tokens come before everything else") {
   CHECK(plain.vocab_size() == 10);
   CHECK(plain.decode({1, 9, 2}, false) == "a b");
   CHECK(plain.decode({1, 9, 2}, true) == "a <x> b");
-  CHECK(ids_of(pipeline_of(word_model, added(R"(,"single_word":true)")), "a<x>b <x>") == Ids{0, 9});
+  const Pipeline alone = pipeline_of(word_model, added(R"(,"single_word":true)"));
+  CHECK(ids_of(alone, "a<x>b <x>") == Ids{0, 9});
+  CHECK(ids_of(alone, "<x>\u00bd") == Ids{9, 0});  // one half is a number, but no digit
+  CHECK(ids_of(alone, "<x>\u200d") == Ids{0});     // a joiner belongs to the word before it
   CHECK(offsets_of(pipeline_of(word_model, added(R"(,"lstrip":true)")), "a  <x>")[1] == Span{1, 6});
+}
+
+TEST_CASE("tokenizer.json: joiners are parts of words for Whitespace") {
+  const Pipeline words = pipeline_of(word_model, R"("pre_tokenizer":{"type":"Whitespace"})");
+  CHECK(offsets_of(words, "a\u200d. a") == std::vector<Span>{{0, 4}, {4, 5}, {6, 7}});
 }
 
 TEST_CASE("tokenizer.json: what stands around a text and between two comes from the post-processor") {

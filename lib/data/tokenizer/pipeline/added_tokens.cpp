@@ -14,9 +14,14 @@ namespace {
 
 constexpr std::size_t most_added = 1 << 20, longest_added = 1 << 12;
 
+// What \w means in the regular expressions of Rust: letters, marks, digits, connectors, circled letters, joiners. Other
+// numbers, such as fractions, are none.
 bool is_word_character(std::uint32_t c) {
+  const auto within = [c](std::uint32_t first, std::uint32_t last) { return c >= first && c <= last; };
   const auto kind = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return (kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_NO) || kind == UTF8PROC_CATEGORY_PC;
+  return (kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_NL) || kind == UTF8PROC_CATEGORY_PC ||
+         within(0x200C, 0x200D) || within(0x24B6, 0x24E9) || within(0x1F130, 0x1F149) || within(0x1F150, 0x1F169) ||
+         within(0x1F170, 0x1F189);
 }
 
 std::uint32_t code_point_at(std::string_view text, std::size_t at) { return next_code_point(text, at); }

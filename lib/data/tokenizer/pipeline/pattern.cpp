@@ -20,7 +20,7 @@ constexpr std::size_t longest_expression = 1 << 16;
 constexpr std::string_view spaces =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
-// Word characters of Unicode: letters, marks, digits, connectors, circled letters, joiners. Those of PCRE2 are letters,
+// Word characters of Unicode: letters, marks, digits, connectors, circled letters. Those of PCRE2 are letters,
 // numbers and the underscore.
 constexpr std::string_view word_characters =
     R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";

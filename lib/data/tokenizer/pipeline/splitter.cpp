@@ -236,8 +236,10 @@ Splitter read_splitter(const JsonNode& node) {
   if (type == "Split")
     return split_at(matches_of(read_pattern(node.at("pattern"))), behaviour_of(node.at("behavior")),
                     node.flag_or("invert", false));
-  if (type == "Whitespace")
-    return split_at(matches_of(Pattern::expression(R"(\w+|[^\w\s]+)", node.place())), Behaviour::removed, true);
+  if (type == "Whitespace") {  // \w of Rust has the joiners, that of other expressions in these files has not
+    const char* words = R"([\w\x{200c}\x{200d}]+|[^\w\s\x{200c}\x{200d}]+)";
+    return split_at(matches_of(Pattern::expression(words, node.place())), Behaviour::removed, true);
+  }
   if (type == "WhitespaceSplit") return split_at(characters_that(is_white_space), Behaviour::removed);
   node.fail_unknown_type("pre-tokenizer",
                          "Sequence, BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, "
