@@ -103,7 +103,9 @@ Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique
   jobs_ = find_jobs(folder_, settings_.choice);
   settle_refinement();
   weights_files_.emplace(folder_, calibration(), settings_.refinement.on());
+  const double start = wall_seconds();
   make_plans();
+  planning_seconds_ = wall_seconds() - start;
 }
 
 Tensorizer::~Tensorizer() = default;
@@ -188,6 +190,12 @@ void Tensorizer::add_size(double ratio) {
 CalibrationNeeds Tensorizer::calibration_needs() const {
   const std::int64_t refined = settings_.refinement.on() ? models::common(moments_->flows()->spec()).layers : 0;
   return compress::calibration_needs(jobs_, folder_, std::max<std::size_t>(sizes_.size(), 1), refined);
+}
+
+TimeNeeds Tensorizer::time_needs() const {
+  TimeNeeds needs = sampled_times(jobs_, sizes_.size(), settings_, moments_.get(), pool_);
+  needs.plan = planning_seconds_;
+  return needs;
 }
 
 // A run that compresses nothing would only copy the model.

@@ -15,6 +15,7 @@
 #include "lib/compress/needs.h"
 #include "lib/compress/refine/block_outcome.h"
 #include "lib/compress/settings.h"
+#include "lib/compress/time_needs.h"
 
 namespace comera::compress {
 
@@ -69,6 +70,7 @@ class Tensorizer {
   const OutputFormat& format() const { return settings_.format; }
   std::uint64_t file_bytes_dense() const { return final_file().dense_bytes(); }
   CalibrationNeeds calibration_needs() const;
+  TimeNeeds time_needs() const;  // of run(), and of what has made the plans; takes seconds
 
   // Writes every folder. Throws Stopped on a signal; the next call continues.
   std::vector<Result> run();
@@ -93,6 +95,7 @@ class Tensorizer {
   std::optional<WeightsFiles> weights_files_;  // once it is known whether blocks are refined
   std::vector<LayerJob> jobs_;
   std::vector<RequestedSize> sizes_;
+  double planning_seconds_ = 0;
   std::optional<double> seconds_left_out_;  // of a refinement that would take too long
   std::vector<BlockOutcomes> refined_;      // by size, after the fit
 };

@@ -32,9 +32,26 @@ void check_output(const OptionValues& values, const std::string& output) {
     fail_input("[tensorize] {}: exists already; name another folder, or remove it first", output);
 }
 
+// "3m20s: 12s for the plan, 1m for passes of the text, ...".
+std::string time_line(const compress::TimeNeeds& needs) {
+  std::string parts =
+      fmt::format("{} for the plan, {} for fits", format_seconds(needs.plan), format_seconds(needs.fits));
+  if (needs.text > 0) parts += fmt::format(", {} for passes of the text", format_seconds(needs.text));
+  if (needs.refinement > 0) parts += fmt::format(", {} for refinement", format_seconds(needs.refinement));
+  return fmt::format("the run would take about {} here: {}\n", format_seconds(needs.all()), parts);
+}
+
 void print_plans(const OptionValues& values, const compress::Tensorizer& tensorizer) {
+  std::optional<compress::TimeNeeds> times;
+  if (values.flag("dry-run")) times = tensorizer.time_needs();
   if (values.flag("json")) {
     report::Json json = report::document("tensorize-plan");
+    if (times)
+      json["seconds"] = {{"all", times->all()},
+                         {"plan", times->plan},
+                         {"fits", times->fits},
+                         {"text", times->text},
+                         {"refinement", times->refinement}};
     json["plans"] = report::Json::array();
     for (std::size_t size = 0; size < tensorizer.sizes().size(); ++size)
       json["plans"].push_back(report::plan_json(tensorizer, size));
@@ -50,6 +67,7 @@ void print_plans(const OptionValues& values, const compress::Tensorizer& tensori
       report::wrap_for_stdout(fmt::format("calibration would need about {} of memory for the widest layer and its "
                                           "moments, and {} of disk for the outputs of blocks\n",
                                           format_bytes(needs.memory), format_bytes(needs.scratch))));
+  if (times) print_out(report::wrap_for_stdout(time_line(*times)));
 }
 
 // Writes report.json and report.html into the output folder, or beside the output file.
@@ -150,7 +168,7 @@ std::vector<Option> goal_options() {
           {.name = "dry-run",
            .type = OptionType::flag,
            .group = "Output",
-           .help = "print the plan and stop",
+           .help = "print the plan and the time that the run would take here, by samples of its work, and stop",
            .in_config = false},
           {.name = "max-error",
            .type = OptionType::real,

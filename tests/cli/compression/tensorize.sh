@@ -144,11 +144,24 @@ expect_exit 0
 expect_out 'weights file'
 run "$COMERA" tensorize bert --ratio 3 --dry-run --json
 expect_json "d['plans'][0]['file_bytes'] * 3 <= d['plans'][0]['file_bytes_dense']"
+expect_json "0 < d['seconds']['fits'] < d['seconds']['all'] and d['seconds']['text'] == d['seconds']['refinement'] == 0"
 
 # A budget for the exported graph: never exceeded, and exact to the byte before the graph is written.
 printf 'a b c d e f g h i j k\n%.0s' {1..40} >text.txt
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k >bert/vocab.txt
 cp bert/vocab.txt half/
+# The time of a run by samples: text and refinement take some only where there is text.
+for options in '--bits 4' '--bits 3 --refine' '--rank 4' '--rank 4 --form tt --no-sequential'; do
+  # shellcheck disable=SC2086
+  run "$COMERA" tensorize bert $options --calibrate text.txt --dry-run --json
+  expect_exit 0
+  expect_json "min(d['seconds']['fits'], d['seconds']['text']) > 0 and (d['seconds']['refinement'] > 0) == \
+      ('--refine' in '$options' or '$options' == '--rank 4')"
+done
+run "$COMERA" tensorize bert --bits 3 --calibrate text.txt --dry-run
+expect_out 'the run would take about .* here: .* for the plan, .* for fits, .* for passes of the text'
+run "$COMERA" tensorize bert --rank 4 --dump-plan sampled.json --json
+expect_json "'seconds' not in d"
 for case in 'bert 120000' 'half 120000' 'bert 80000 --calibrate text.txt' 'bert 130000 --form tt --order 3' \
   'half 100000 --layer *query=form:dense' 'llama 150000'; do
   rm -rf counted counted.onnx
