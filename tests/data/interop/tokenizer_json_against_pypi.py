@@ -279,7 +279,7 @@ def well_placed(tokenizer, lines):
     """Without lines whose first character a charsmap removes: `tokenizers` shifts the offsets of all others in them."""
     if "Precompiled" not in str(tokenizer.normalizer):
         return lines
-    return [line for line in lines if tokenizer.normalizer.normalize_str(line[0])]
+    return [line for line in lines if not line or tokenizer.normalizer.normalize_str(line[0])]
 
 
 def main():
