@@ -67,6 +67,7 @@ void WeightReader::note_widened(const io::ChainSpec& spec) const {
 }
 
 StoredChain WeightReader::chain(const io::ChainSpec& spec) const {
+  if (others_ && spec.cores) others_->floating.insert(spec.name);
   if (!shapes_alone_)
     for (const io::ChainPart& part : io::parts_of(spec)) count(part.name);
   if (!shapes_alone_) return {spec.name, spec.rows(), spec.columns(), io::read_chain(folder_, spec, block_.threshold)};

@@ -31,8 +31,9 @@ struct StoredChain {
 
 // Names of weights that a file gets in another form than the folder has.
 struct OtherForms {
-  std::set<std::string> widened;  // 2 and 3 bits, stored in 4 with the same numbers
-  std::set<std::string> dense;    // chains and numbers on grids, multiplied out
+  std::set<std::string> widened;   // 2 and 3 bits, stored in 4 with the same numbers
+  std::set<std::string> floating;  // cores on a grid, stored as floating-point numbers
+  std::set<std::string> dense;     // chains and numbers on grids, multiplied out
 };
 
 // Reads the weights of a model folder by their Hugging Face names.

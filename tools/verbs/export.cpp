@@ -69,6 +69,7 @@ report::Json json_of(const OptionValues& values, const Exported& exported) {
   json["files"] = exported.files;
   json["left_out"] = exported.left_out;
   json["widened"] = exported.others.widened;
+  json["floating"] = exported.others.floating;
   json["dense"] = exported.others.dense;
   if (exported.difference) add_difference(json, *exported.difference);
   return json;
@@ -79,10 +80,14 @@ report::Json json_of(const OptionValues& values, const Exported& exported) {
 void tell_others(const OptionValues& values, const models::Spec& spec, const exporting::OtherForms& others) {
   const bool told = values.text("quantized") == "none";
   const std::vector<std::string> widened(others.widened.begin(), others.widened.end());
+  const std::vector<std::string> floating(others.floating.begin(), others.floating.end());
   std::vector<std::string> dense(others.dense.begin(), others.dense.end());
   if (told) std::erase_if(dense, [&](const std::string& name) { return spec.on_grids.contains(name); });
   if (!widened.empty())
     log_info("{}: 2 and 3 bits become 4 with the same numbers, because the graph has no such grid", some_of(widened));
+  if (!floating.empty())
+    log_info("{}: cores on a grid become floating-point numbers, because the graph has no such cores",
+             some_of(floating));
   if (!dense.empty() && values.text("form") != "dense")
     log_info("{}: dense in the graph, because it has no smaller form for it", some_of(dense));
 }

@@ -45,6 +45,7 @@ assert max(abs(x - y) for p, q in zip(a, b) for x, y in zip(p, q)) < 1e-4"
 expect_exit 0
 run "$COMERA" export rank8 -o rank8.onnx
 expect_exit 0
+expect_err 'and 11 more: cores on a grid become floating-point numbers, because the graph has no such cores'
 
 # A plan file keeps the bits of the factors, and the same bytes come of it.
 run "$COMERA" tensorize bert --rank 16 --exclude '*embed*' --layer '*=form:lowrank;cores:8' "${text[@]}" --refine=never \
