@@ -6,7 +6,8 @@
 #   COMERA_DATA=... recipes/bits.sh [--smoke] [FOLDER]      default: runs/bits, or runs/bits-smoke
 #
 # With PAIRS, a .tsv of sentence1, sentence2 and score, the model is an encoder: the quality is Spearman's correlation
-# of its embeddings' cosines with the scores, and tables are put on grids too.
+# of its embeddings' cosines with the scores, and tables are put on grids too; a second table has each row's difference to
+# the dense model and to rounding, by a paired bootstrap.
 #
 # Variables: MODEL (checkpoints/stories15M of COMERA_DATA), TEXT (text/tinystories_sample.txt.zst of it, plain or zst),
 # BITS (4 3 2), RATIOS (none: further ratios of the whole file, with bits by budget), EVALUATE (bytes of the last fifth
@@ -48,8 +49,10 @@ else
 fi
 
 quality() { # model name
+  local also=()
+  [ -z "${PAIRS:-}" ] || also=(--predictions "$folder/$2.tsv")
   [ -s "$folder/$2.json" ] ||
-    "$comera" evaluate "$1" "${evaluated[@]}" --threads "$threads" --json 2> "$folder/$2.evaluate.log" |
+    "$comera" evaluate "$1" "${evaluated[@]}" "${also[@]}" --threads "$threads" --json 2> "$folder/$2.evaluate.log" |
     keep "$folder/$2.json"
   sed -n "s/^ *\"$measure\": \([-0-9.e]*\),*$/\1/p" "$folder/$2.json" | head -n 1
 }
@@ -85,5 +88,20 @@ done
 for ratio in ${RATIOS:-}; do
   row refined "ratio-$ratio" --bits auto --ratio "$ratio" "${calibrate[@]}"
 done
-publish "$seed" cat "$folder/lines.partial"
+# The rows of the second table are those of the first.
+tables() {
+  cat "$folder/lines.partial"
+  [ -n "${PAIRS:-}" ] || return 0
+  local references="$folder/dense.tsv" number method
+  for number in $bits; do references+=",$folder/nearest-$number.tsv"; done
+  local rows=()
+  for number in $bits; do
+    for method in nearest gptq comera budget refined; do rows+=("$folder/$method-$number.tsv"); done
+  done
+  for number in ${RATIOS:-}; do rows+=("$folder/refined-ratio-$number.tsv"); done
+  echo
+  recipes/paired_spearman.py "$references" "${rows[@]}"
+}
+
+publish "$seed" tables
 rm "$folder/lines.partial"

@@ -10,7 +10,15 @@ for ((i = 1; i <= 20; ++i)); do echo "line $i"; done >data/text/lines.txt
 cat >program <<'STUB'
 #!/usr/bin/env bash
 case $1 in
-  evaluate) echo '  "perplexity": 4.25,' ;;
+  evaluate)
+    echo '  "perplexity": 4.25,'
+    while [ $# -gt 0 ] && [ "$1" != --predictions ]; do shift; done
+    # Cosines in the order of the scores; of the dense model two pairs have changed places.
+    [ $# -eq 0 ] || case $2 in
+      *dense.tsv) printf 'score\tcosine\n1\t.2\n2\t.1\n3\t.3\n4\t.4\n5\t.5\n' >"$2" ;;
+      *) printf 'score\tcosine\n1\t.1\n2\t.2\n3\t.3\n4\t.4\n5\t.5\n' >"$2" ;;
+    esac
+    ;;
   tensorize)
     echo "$@" >>"$calls"
     while [ "$1" != -o ]; do shift; done
@@ -37,6 +45,7 @@ PAIRS=$PWD/pairs.tsv BITS=8 RATIOS='2 5' run "$tests/../recipes/bits.sh" "$PWD/e
 expect_exit 0
 expect_out '^[|] dense [|] - [|] 1000 [|] 0.5000 [|]$'
 expect_out '^[|] ratio-5 [|] refined [|] 300 [|] 0.5000 [|]$'
+expect_out '^[|] refined-ratio-5 [|] 1.0000 [|] [+]10.00 [(].0.00 to [+][0-9.]+[)] [|] [+]0.00 [(][+]0.00 to [+]0.00[)] [|]$'
 grep -q -- '--ratio 5 ' calls || fail "further ratios are made"
 expect_equal "$(grep -c -- '--exclude' calls)" 10
 sed -i 's/"spearman": 0.5/"perplexity": 4.25/' program
