@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
+#include "lib/io/chain_parts.h"
 
 namespace comera::engine {
 namespace {
@@ -48,7 +49,7 @@ const FileSource::Entry* FileSource::stored(const std::string& name) const {
   const auto found = on_grids_.find(name);
   if (found == on_grids_.end()) return folder_.find(name);
   const io::ChainSpec& chain = *found->second;
-  for (std::size_t k = 0; k < chain.layout.cores(); ++k) used_.insert(folder_.find(chain.core_name(k)));
+  for (const io::ChainPart& part : io::parts_of(chain)) used_.insert(folder_.find(part.name));
   return folder_.find(chain.base_name());
 }
 

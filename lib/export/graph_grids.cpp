@@ -224,13 +224,16 @@ Name lookup_grid(GraphBuild& build, const io::ChainSpec& spec, const Name& ids) 
   TableParts parts = table_parts(graph, lines, spec.name);
   for (Name* part : {&parts.codes, &parts.scale, &parts.least})
     if (!part->empty()) *part = graph.node("Gather", {*part, ids});
-  return unpacked(graph, lines, parts, 2);
+  const Name rows = unpacked(graph, lines, parts, 2);
+  if (spec.layout.exact_rows == 0) return rows;
+  return with_exact_rows(graph, build.weights.chain(spec), ids, rows);
 }
 
 Name times_table_grid(GraphBuild& build, const io::ChainSpec& spec, const Name& x) {
   Graph& graph = build.graph;
   const Lines lines(build.weights, spec);
-  const Name table = unpacked(graph, lines, table_parts(graph, lines, spec.name), 1);
+  Name table = unpacked(graph, lines, table_parts(graph, lines, spec.name), 1);
+  if (spec.layout.exact_rows > 0) table = table_with_exact_rows(graph, build.weights.chain(spec), table);
   return graph.node("MatMul", {x, graph.transpose(table, {1, 0})});
 }
 

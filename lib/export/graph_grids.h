@@ -11,7 +11,7 @@ const io::ChainSpec* grid_in_graph(const GraphBuild& build, const std::string& n
 // x W, without a bias: DequantizeLinear of blocks and a product, or MatMulNBits. A correction is a product of two
 // factors beside it. 2 and 3 bits are stored in 4, with the same numbers.
 Name times_grid(GraphBuild& build, const io::ChainSpec& spec, const Name& x);
-// Rows of a table by ids: the codes of these rows are unpacked.
+// Rows of a table by ids: the codes of these rows are unpacked. Exact rows take their place.
 Name lookup_grid(GraphBuild& build, const io::ChainSpec& spec, const Name& ids);
 // x tableᵀ.
 Name times_table_grid(GraphBuild& build, const io::ChainSpec& spec, const Name& x);

@@ -193,22 +193,6 @@ Name exact_places(Graph& graph, const StoredChain& chain, const Name& ids) {
   return graph.reshape(ids, {chain.layout().exact_rows, 1});
 }
 
-// The output `y` of the chain for `ids`, overwritten for ids of exact rows. `place_of` holds a position in the exact
-// rows for every id of the vocabulary, 0 for ids without an exact row. An id is exact if it
-// equals the id of the exact row at that position.
-Name with_exact_rows(Graph& graph, const StoredChain& chain, const Name& ids, const Name& y) {
-  if (chain.layout().exact_rows == 0) return y;
-  const Name own = exact_ids(graph, chain);
-  const Name zeros = graph.node("Expand", {graph.integer(0), graph.integers({chain.rows})});
-  const Name count =
-      graph.node("Range", {graph.integer(0), graph.integer(chain.layout().exact_rows), graph.integer(1)});
-  const Name place_of = graph.node("ScatterND", {zeros, exact_places(graph, chain, own), count});
-  const Name place = graph.node("Gather", {place_of, ids});
-  const Name is_exact = graph.node("Equal", {graph.node("Gather", {own, place}), ids});
-  return graph.node("Where", {graph.node("Unsqueeze", {is_exact, graph.integers({2})}),
-                              graph.node("Gather", {exact_rows(graph, chain), place}), y});
-}
-
 Name dense_table_name(GraphBuild& build, const std::string& name, std::int64_t rows, std::int64_t columns) {
   return build.graph.weight(name + ".weight", {rows, columns}, build.weights.table(name, rows, columns).values);
 }
@@ -240,6 +224,25 @@ Name times_chain(GraphBuild& build, const StoredChain& chain, const Name& x) {
   const LinearConstants factors = linear_constants(build, chain);
   return build.graph.node("MatMul",
                           {factors.left.empty() ? x : build.graph.node("MatMul", {x, factors.left}), factors.right});
+}
+
+Name with_exact_rows(Graph& graph, const StoredChain& chain, const Name& ids, const Name& y) {
+  if (chain.layout().exact_rows == 0) return y;
+  const Name own = exact_ids(graph, chain);
+  const Name zeros = graph.node("Expand", {graph.integer(0), graph.integers({chain.rows})});
+  const Name count =
+      graph.node("Range", {graph.integer(0), graph.integer(chain.layout().exact_rows), graph.integer(1)});
+  const Name place_of = graph.node("ScatterND", {zeros, exact_places(graph, chain, own), count});
+  const Name place = graph.node("Gather", {place_of, ids});
+  const Name is_exact = graph.node("Equal", {graph.node("Gather", {own, place}), ids});
+  return graph.node("Where", {graph.node("Unsqueeze", {is_exact, graph.integers({2})}),
+                              graph.node("Gather", {exact_rows(graph, chain), place}), y});
+}
+
+Name table_with_exact_rows(Graph& graph, const StoredChain& chain, const Name& table) {
+  if (chain.layout().exact_rows == 0) return table;
+  return graph.node("ScatterND",
+                    {table, exact_places(graph, chain, exact_ids(graph, chain)), exact_rows(graph, chain)});
 }
 
 Name lookup_chain(GraphBuild& build, const StoredChain& chain, const Name& ids) {
@@ -279,11 +282,8 @@ Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std
   const Name a = graph.reshape(left.name, {left.rows, 1, left.columns, rank});
   const Name b = graph.reshape(right.name, {right.rows, rank, right.columns});
   const Name table = graph.reshape(graph.node("MatMul", {a, b}), {left.rows * right.rows, columns});
-  Name used = graph.node("Slice", {table, graph.integers({0}), graph.integers({rows}), graph.integers({0})});
-  if (chain.layout().exact_rows > 0)
-    used =
-        graph.node("ScatterND", {used, exact_places(graph, chain, exact_ids(graph, chain)), exact_rows(graph, chain)});
-  return graph.node("MatMul", {x, graph.transpose(used, {1, 0})});
+  const Name used = graph.node("Slice", {table, graph.integers({0}), graph.integers({rows}), graph.integers({0})});
+  return graph.node("MatMul", {x, graph.transpose(table_with_exact_rows(graph, chain, used), {1, 0})});
 }
 
 Name sum(Graph& graph, const Name& x, std::int64_t axis, bool keep) {

@@ -35,6 +35,11 @@ TableConstants table_constants(GraphBuild& build, const StoredChain& chain);
 Name times_chain(GraphBuild& build, const StoredChain& chain, const Name& x);
 // Rows of a table by ids: [.., columns].
 Name lookup(GraphBuild& build, const std::string& name, const Name& ids, std::int64_t rows, std::int64_t columns);
+// The rows `y` of a table for `ids`, overwritten for ids of exact rows of the chain. A position in the exact rows is
+// looked up for every id, 0 for ids without an exact row; an id is exact if it equals the id of the exact row there.
+Name with_exact_rows(Graph& graph, const StoredChain& chain, const Name& ids, const Name& y);
+// The same for a whole table.
+Name table_with_exact_rows(Graph& graph, const StoredChain& chain, const Name& table);
 Name lookup_chain(GraphBuild& build, const StoredChain& chain, const Name& ids);
 // x tableᵀ, the decoder of a language model that shares its table.
 Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std::int64_t rows, std::int64_t columns);

@@ -63,7 +63,8 @@ class Describer {
     for (std::size_t k = 0; chain.cores && !chain.layout.empty() && k < chain.layout.cores(); ++k)
       form.parameters += elements_of(chain.layout.core_shape(k));
     if (chain.base || chain.cores) element_bytes_ = size_of(chain.dense_type);
-    if (chain.base && chain.layout.empty()) form.layout = {}, form.initial_ranks = {};
+    if (chain.base && chain.layout.empty())
+      form.layout = {.exact_rows = chain.layout.exact_rows}, form.initial_ranks = {};
     form.bytes_dense = static_cast<std::uint64_t>(form.parameters_dense) * element_bytes_;
     return form;
   }

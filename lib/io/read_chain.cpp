@@ -136,11 +136,17 @@ tt::FloatMatrix read_base(const ModelFolder& folder, const ChainSpec& spec) {
 tt::FloatMatrix read_matrix(const ModelFolder& folder, const ChainSpec& spec, std::optional<double> threshold) {
   tt::FloatMatrix matrix;
   if (spec.base) matrix = read_base(folder, spec);
-  if (spec.base && spec.layout.empty()) return matrix;
-  tt::FloatMatrix chain = tt::expand(read_chain(folder, spec, threshold));
-  if (chain.rows > spec.rows()) chain = tt::first_rows(chain, spec.rows());
-  for (std::size_t i = 0; i < matrix.values.size(); ++i) chain.values[i] += matrix.values[i];
-  return chain;
+  if (spec.base && spec.layout.empty() && spec.layout.exact_rows == 0) return matrix;
+  const tt::FloatChain chain = read_chain(folder, spec, threshold);
+  if (spec.base && spec.layout.empty()) {
+    tt::put_exact_rows(chain, matrix);
+    return matrix;
+  }
+  tt::FloatMatrix whole = tt::expand(chain);
+  if (whole.rows > spec.rows()) whole = tt::first_rows(whole, spec.rows());
+  for (std::size_t i = 0; i < matrix.values.size(); ++i) whole.values[i] += matrix.values[i];
+  if (spec.base) tt::put_exact_rows(chain, whole);
+  return whole;
 }
 
 }  // namespace comera::io

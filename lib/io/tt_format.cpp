@@ -214,8 +214,7 @@ void check_chain(const ChainSpec& chain, const std::string& where) {
                  chain.initial_ranks[k]);
   if (!chain.between.empty() && (!layout.pair() || layout.gauge || layout.sorted))
     fail_input("{}: \"between\" needs one in mode and one out mode, without \"sorted\" and \"gauge\"", where);
-  if (chain.base && (!chain.between.empty() || layout.exact_rows > 0))
-    fail_input("{}: \"base\" is not for a weight with \"between\" or \"exact\"", where);
+  if (chain.base && !chain.between.empty()) fail_input("{}: \"base\" is not for a weight with \"between\"", where);
   if (chain.cores && (!chain.between.empty() || !chain.folded || layout.gauge))
     fail_input("{}: \"cores\" needs folded diagonals, without \"between\" and \"gauge\"", where);
   check_core_sizes(chain, where);

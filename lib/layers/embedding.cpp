@@ -103,7 +103,9 @@ class TtmEmbedding final : public Table {
         factors_(builder.factors),
         step_gradients_(builder.step_gradients),
         threshold_(builder.threshold),
-        columns_(spec.columns) {
+        cast_weights_(builder.cast_weights),
+        columns_(spec.columns),
+        over_grid_(spec.over_grid) {
     ChainParameters chain;
     chain.name = spec.name;
     chain.rows = spec.rows, chain.columns = spec.columns;
@@ -111,6 +113,7 @@ class TtmEmbedding final : public Table {
     chain.initial_ranks = spec.form.initial_ranks;
     chain.folded = spec.form.folded;
     if (layout.exact_rows > 0) add_exact_rows(builder, spec, chain);
+    if (chain.exact_rows && over_grid_) decoding_rows_ = builder.cast_weights.add(chain.exact_rows);
     const std::size_t order = layout.cores();
     table_.d = static_cast<int>(order);
     table_.cut = best_cut(layout);
@@ -132,8 +135,8 @@ class TtmEmbedding final : public Table {
 
   void forward(Walk& walk, const kernels::Bags& bags, const Tensor& y, bool accumulate) override {
     if (!exact_rows()) return chain_forward(walk, bags, y, accumulate);
-    COMERA_CHECK(!accumulate);  // exact rows overwrite y, so y must belong to this table alone
-    chain_forward(walk, bags, y, false);
+    COMERA_CHECK(!accumulate || over_grid_);  // exact rows overwrite y, so y must belong to this table alone
+    chain_forward(walk, bags, y, accumulate);
     walk.run(walk.backend().exact_rows_forward,
              kernels::ExactRowsForward{exact(bags), exact_rows()->value.data, y.data});
   }
@@ -146,6 +149,13 @@ class TtmEmbedding final : public Table {
     sink.close(walk, *exact_rows(), gradient);
     chain_backward(walk, bags, d_chain);
     walk.drop(d_chain);
+  }
+
+  // Over a grid with exact rows: of all rows.
+  void project(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count, const Tensor& h, void* y,
+               std::int64_t ldy, bool accumulate) override {
+    if (!empty_ || !over_grid_) Table::project(walk, ids, first, count, h, y, ldy, accumulate);
+    if (over_grid_ && exact_rows()) replace_logits(walk, h, y, ldy);
   }
 
   Tensor rows(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count) override {
@@ -205,6 +215,36 @@ class TtmEmbedding final : public Table {
                                                                step_gradients_[d_right_].data});
   }
 
+  // The logits of exact rows take the place of what y [tokens, rows of the table] has for them: y += logits - y there,
+  // because a scatter adds. The columns of a token in y are rows of one number.
+  void replace_logits(Walk& walk, const Tensor& h, void* y, std::int64_t ldy) {
+    const std::int64_t tokens = h.elements() / columns_, count = exact_ids_.elements();
+    const auto* const index = static_cast<const std::int32_t*>(exact_ids_.data);
+    Tensor logits = walk.make("exact_logits", {tokens, count}), old = walk.make("old_logits", {count});
+    walk.run(walk.backend().matmul, kernels::MatMul{.m = tokens,
+                                                    .n = count,
+                                                    .k = columns_,
+                                                    .a = h.data,
+                                                    .lda = columns_,
+                                                    .transpose_a = false,
+                                                    .b = cast_weights_.of(walk, decoding_rows_).data,
+                                                    .ldb = columns_,
+                                                    .transpose_b = true,
+                                                    .c = logits.data,
+                                                    .ldc = count,
+                                                    .accumulate = false});
+    const std::size_t element = size_of(walk.dtype());
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      char* const of_token = static_cast<char*>(y) + static_cast<std::size_t>(t * ldy) * element;
+      char* const wanted = static_cast<char*>(logits.data) + static_cast<std::size_t>(t * count) * element;
+      walk.run(walk.backend().gather_rows, kernels::GatherRows{count, 1, index, of_token, 1, old.data});
+      walk.run(walk.backend().add_scaled, kernels::AddScaled{count, -1, old.data, wanted});
+      walk.run(walk.backend().scatter_rows, kernels::ScatterRows{count, 1, index, wanted, of_token, 1, 1});
+    }
+    walk.drop(old);
+    walk.drop(logits);
+  }
+
   // Adds the exact rows as a parameter like a dense table. Their ids are arbitrary until the real ones are loaded. The
   // chain already counts these rows in the dense model.
   static void add_exact_rows(Builder& builder, const TableSpec& spec, ChainParameters& chain) {
@@ -252,7 +292,10 @@ class TtmEmbedding final : public Table {
   plan::Slab& factors_;
   plan::Slab& step_gradients_;
   const double& threshold_;
+  CastWeights& cast_weights_;
   std::int64_t columns_;
+  bool over_grid_;
+  int decoding_rows_ = -1;  // the exact rows among the cast weights
   std::size_t chain_ = 0;
   bool empty_ = false;
   int left_ = -1, right_ = -1, d_left_ = -1, d_right_ = -1;

@@ -1,5 +1,5 @@
-// Embedding tables: dense, TTM (tensor-train matrix) with optional exact rows beside the chain, or on a grid. A table
-// may also be the decoder of a language model (tied).
+// Embedding tables: dense, TTM (tensor-train matrix) or on a grid, the latter two with optional exact rows beside the
+// chain or the grid. A table may also be the decoder of a language model (tied).
 #pragma once
 
 #include <memory>
@@ -19,6 +19,9 @@ struct TableSpec {
   double deviation = 1;  // standard deviation of an entry at the start
   WeightForm form = {};  // dense, ttm or on a grid
   bool decoder = false;  // no look-up reads it
+  // ttm: the chain and its exact rows belong to a table on a grid, whose results its calls with `accumulate` find in y:
+  // the chain adds to them, exact rows take their place.
+  bool over_grid = false;
 };
 
 class Table {

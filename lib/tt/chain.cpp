@@ -8,11 +8,9 @@
 #include "lib/tt/weighted_table.h"
 
 namespace comera::tt {
-namespace {
 
-// Writes the exact rows into `table`, whose row 0 is row `first` of the chain.
 template <class Scalar>
-void put_exact_rows(const ChainOf<Scalar>& chain, MatrixOf<Scalar>& table, std::int64_t first = 0) {
+void put_exact_rows(const ChainOf<Scalar>& chain, MatrixOf<Scalar>& table, std::int64_t first) {
   for (std::size_t e = 0; e < chain.exact_ids.size(); ++e) {
     const std::int64_t row = chain.exact_ids[e] - first;
     if (row < 0 || row >= table.rows) continue;
@@ -20,6 +18,10 @@ void put_exact_rows(const ChainOf<Scalar>& chain, MatrixOf<Scalar>& table, std::
                 table.row(row));
   }
 }
+template void put_exact_rows(const Chain&, Matrix&, std::int64_t);
+template void put_exact_rows(const FloatChain&, FloatMatrix&, std::int64_t);
+
+namespace {
 
 // From left to right: [(r_begin s_begin .. s_{end-1}) x r_end]; the identity if there are no cores.
 template <class Scalar>

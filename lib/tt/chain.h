@@ -73,6 +73,10 @@ TableFactorsOf<Scalar> table_factors(const ChainOf<Scalar>& chain);
 template <class Scalar>
 MatrixOf<Scalar> expand(const ChainOf<Scalar>& chain);
 
+// Writes the exact rows into `table`, whose row 0 is row `first` of the chain.
+template <class Scalar>
+void put_exact_rows(const ChainOf<Scalar>& chain, MatrixOf<Scalar>& table, std::int64_t first = 0);
+
 Chain chain_of_pair(Pair pair);  // in_modes [in], out_modes [out]
 
 // Returns the same matrix with an identity block in the right factor, which needs R² fewer numbers. Exchanges columns

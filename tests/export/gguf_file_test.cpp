@@ -5,6 +5,7 @@
 #include <random>
 
 #include "lib/core/error.h"
+#include "lib/core/half.h"
 #include "lib/export/gguf/gguf_tokens.h"
 #include "lib/io/gguf/gguf.h"
 #include "lib/io/gguf/gguf_names.h"
@@ -81,6 +82,28 @@ class SmallLlama {
     io::write_safetensors(folder_ / "model.safetensors", tensors_, io::weights_metadata());
     return io::ModelFolder(folder_.path());
   }
+  // The table of words on a grid, with the exact rows 3 and 7.
+  void put_words_on(quant::Grid grid) {
+    io::ChainSpec chain;
+    chain.name = "model.embed_tokens";
+    chain.shape = {words, width};
+    chain.layout = tt::ttm_layout({words, 1}, {1, width}, {1, 0, 1});
+    chain.layout.exact_rows = 2;
+    chain.initial_ranks = {1, 1, 1};
+    chain.base = grid;
+    tt::Matrix table(words, width);
+    const std::vector<float>& numbers = values_.at(chain.weight_name());
+    std::copy(numbers.begin(), numbers.end(), table.values.begin());
+    base_ = quant::round_table(table, grid);
+    std::erase_if(tensors_, [&](const io::TensorToWrite& tensor) { return tensor.name == chain.weight_name(); });
+    add({chain.base_name(), io::StoredType::U8, {words, quant::line_bytes(grid, width)}, base_.bytes.data()});
+    static const std::vector<std::int32_t> ids{3, 7};
+    add({chain.exact_ids_name(), io::StoredType::I32, {2}, ids.data()});
+    floats(chain.exact_rows_name(), {2, width}, io::StoredType::F16);
+    io::Json config = io::parse_json(read_file(folder_ / "config.json"), "config.json");
+    config["comera"] = io::to_json(io::ComeraBlock{{chain}, {}, {}});
+    write_file_atomic(folder_ / "config.json", io::json_text(config));
+  }
   std::vector<float>& values_of(const std::string& name) { return values_.at(name); }
   void file(const char* name, const std::string& text) { write_file_atomic(folder_ / name, text); }
   std::string operator/(const char* name) const { return folder_ / name; }
@@ -153,6 +176,19 @@ TEST_CASE("gguf file: base and adapter are the weight, in rows of pairs") {
     const tt::Matrix whole = matrix_of(io::GgufFile(merged.path), "blk.0.attn_q.weight");
     CHECK(whole(1, 5) == weight(5, 16));
   }
+}
+
+TEST_CASE("gguf file: a table on a grid with exact rows is dense") {
+  SmallLlama model;
+  model.put_words_on(quant::Grid::q4_0);
+  const io::ModelFolder folder = model.open();
+  const exporting::Target target{model / "m.gguf"};
+  const exporting::GgufWrote wrote = exporting::write_gguf_file(folder, spec_of(folder), {}, target);
+  CHECK(wrote.dense == std::vector<std::string>{"model.embed_tokens"});
+  const tt::Matrix table = matrix_of(io::GgufFile(target.path), "token_embd.weight");
+  const io::ComeraBlock block = *io::parse_comera_block(folder.config(), "");
+  CHECK(table.values == tt::to_double(io::read_matrix(folder, block.chains[0], {})).values);
+  CHECK(table(7, 5) == half_to_float(float_to_half(model.values_of("model.embed_tokens.exact.rows")[width + 5])));
 }
 
 TEST_CASE("gguf file: settings are those of the model") {

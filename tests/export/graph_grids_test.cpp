@@ -17,25 +17,31 @@ namespace {
 
 constexpr std::int64_t in = 40, out = 7, words = 6, rank = 2;  // lines of 40 have a short last block
 
-// A linear weight "w" and a table "t" on a grid; `corrected`: "w" has a correction.
+// A linear weight "w" and a table "t" on a grid; `corrected`: "w" has a correction, `exact`: "t" has exact rows.
 struct Model {
-  Model(quant::Grid grid, bool corrected) {
+  explicit Model(quant::Grid grid, bool corrected, bool exact = false) {
     const std::vector<float> numbers = random_floats(in * out, 3), rows = random_floats(words * in, 4);
     tt::Matrix weight(in, out), table(words, in);
     std::copy(numbers.begin(), numbers.end(), weight.values.begin());
     std::copy(rows.begin(), rows.end(), table.values.begin());
     const quant::Quantised w = quant::round_linear(weight, grid), t = quant::round_table(table, grid);
+    const std::vector<std::int32_t> ids{1, 4};
     io::ComeraBlock block;
     block.chains = {chain_of("w", {out, in}, tt::tt_layout({in}, {out}, {1, corrected * rank, 1}), grid),
                     chain_of("t", {words, in}, tt::ttm_layout({words, 1}, {1, in}, {1, 0, 1}), grid)};
+    if (exact) block.chains[1].layout.exact_rows = std::ssize(ids);
     write_file_atomic(place / "config.json", io::json_text({{"comera", io::to_json(block)}}));
     const std::int64_t line = quant::line_bytes(grid, in);
-    const std::vector<float> left = random_floats(in * rank, 5), right = random_floats(rank * out, 6);
+    const std::vector<float> left = random_floats(in * rank, 5), right = random_floats(2 * in, 6);
     std::vector<io::TensorToWrite> tensors{{"w.base", io::StoredType::U8, {out, line}, w.bytes.data()},
                                            {"t.base", io::StoredType::U8, {words, line}, t.bytes.data()}};
     if (corrected) {
       tensors.push_back({"w.tt.0", io::StoredType::F32, {1, in, rank}, left.data()});
       tensors.push_back({"w.tt.1", io::StoredType::F32, {rank, out, 1}, right.data()});
+    }
+    if (exact) {
+      tensors.push_back({"t.exact.ids", io::StoredType::I32, {std::ssize(ids)}, ids.data()});
+      tensors.push_back({"t.exact.rows", io::StoredType::F32, {std::ssize(ids), in}, right.data()});
     }
     io::write_safetensors(place / "model.safetensors", tensors, io::weights_metadata());
   }
@@ -117,9 +123,10 @@ TEST_CASE("graph grids: products with linear weights are those of the stored num
 }
 
 TEST_CASE("graph grids: rows of tables, and the table as a decoder") {
+  const bool exact = GENERATE(false, true);
   for (const quant::Grid grid : quant::all_grids) {
-    INFO(quant::name_of(grid));
-    const Model model(grid, false);
+    INFO(quant::name_of(grid) << " " << exact);
+    const Model model(grid, false, exact);
     const tt::FloatMatrix table = matrix_of(model, 1);
     const Array ids{{2, 3}, false, {}, {5, 0, 1, 1, 4, 2}};
     const Array rows = run(

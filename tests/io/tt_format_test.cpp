@@ -365,6 +365,49 @@ TEST_CASE("tt format: exact rows beside a chain are described, read and checked"
   CHECK_THAT(message(read), Contains("exact.rows") && Contains("element 3 is inf"));
 }
 
+TEST_CASE("tt format: exact rows of a table on a grid replace the numbers of the grid and of the correction") {
+  const TemporaryFolder folder;
+  const std::int64_t rank = GENERATE(0, 2), line = quant::line_bytes(quant::Grid::q8_0, 6);
+  ChainSpec chain{"words", {7, 6}, tt::ttm_layout({7, 1}, {1, 6}, {1, rank, 1}), {1, 2, 1}, true};
+  chain.base = quant::Grid::q8_0;
+  chain.layout.exact_rows = 2;
+  const ComeraBlock block{{chain}, {}, {}};
+  const auto again = parse_comera_block(parse_json(json_text(config_of(block)), "config.json"), "config.json");
+  REQUIRE(again);
+  CHECK((again->chains[0].layout == chain.layout && again->chains[0].base == chain.base));
+
+  std::vector<std::byte> lines(static_cast<std::size_t>(7 * line));
+  for (std::int64_t l = 0; l < 7; ++l) {
+    lines[static_cast<std::size_t>(l * line + 1)] = std::byte{0x3c};  // a scale of 1
+    for (std::int64_t i = 0; i < 6; ++i) lines[static_cast<std::size_t>(l * line + 2 + i)] = std::byte{5};
+  }
+  std::vector<std::int32_t> ids{1, 5};
+  std::vector<float> rows(12, 2.5F), ones(14, 1);
+  const auto read = [&] {
+    std::vector<TensorToWrite> tensors{{"words.base", StoredType::U8, {7, line}, lines.data()},
+                                       {"words.exact.ids", StoredType::I32, {2}, ids.data()},
+                                       {"words.exact.rows", StoredType::F16, {2, 6}, rows.data(), true}};
+    for (std::size_t k = 0; k < 2 && rank > 0; ++k)
+      tensors.push_back({chain.core_name(k), StoredType::F16, chain.layout.core_shape(k), ones.data(), true});
+    write_safetensors(folder / "model.safetensors", tensors, weights_metadata());
+    write_file_atomic(folder / "config.json", json_text(config_of(block)));
+    return read_matrix(ModelFolder(folder.path()), chain, {});
+  };
+  const tt::FloatMatrix table = read();
+  for (std::int64_t r = 0; r < 7; ++r)
+    CHECK(table(r, 3) == (r == 1 || r == 5 ? 2.5F : 5.0F + static_cast<float>(rank)));
+  const TensorForm form = describe(ModelFolder(folder.path()))[0];
+  CHECK((form.layout.exact_rows == 2 && form.parameters == 42 + 12 + 13 * rank));
+  CHECK(form.bytes == static_cast<std::uint64_t>(7 * line + 2 * 4 + 2 * (12 + 13 * rank)));
+  CHECK(form.form == (rank > 0 ? "q8_0+lowrank" : "q8_0"));
+  ids = {5, 1};
+  CHECK_THAT(message(read), Contains("words.exact.ids") && Contains("do not rise"));
+  ids = {1, 7};
+  CHECK_THAT(message(read), Contains("7 is not one of 2 different numbers below 7"));
+  ids = {1, 5}, rows[3] = std::numeric_limits<float>::infinity();
+  CHECK_THAT(message(read), Contains("words.exact.rows") && Contains("element 3 is inf"));
+}
+
 TEST_CASE("tt format: diagonals are multiplied into the cores, with entries below the threshold as zero") {
   const TemporaryFolder folder;
   const ChainSpec chain{"up", {2, 2}, tt::tt_layout({2}, {2}, {1, 2, 1}), {1, 2, 1}};

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 
 #include "lib/engine/engine.h"
@@ -19,12 +20,21 @@ namespace {
 
 constexpr std::int64_t width = 64, inner = 100, words = 70, rank = 3;
 
-// One layer with 2 heads of 32 and one key head; every grid, with and without a correction.
+const std::vector<std::int32_t> exact_words{0, 5, 11, 37, 69};
+
+// One layer with 2 heads of 32 and one key head; every grid, with and without a correction. `table_rank`: of the
+// correction of the table of words. With exact rows, which are far from the rows on the grid.
 class DecoderOnGrids {
  public:
-  DecoderOnGrids() {
+  explicit DecoderOnGrids(std::int64_t table_rank = 0, bool exact = false) {
     const std::string layer = "model.layers.0.";
-    on_grid("model.embed_tokens", words, width, Grid::q4_0, true, 0);
+    on_grid("model.embed_tokens", words, width, Grid::q4_0, true, table_rank);
+    if (exact) {
+      chains_[0].layout.exact_rows = std::ssize(exact_words);
+      tensors_.push_back(
+          {chains_[0].exact_ids_name(), io::StoredType::I32, {std::ssize(exact_words)}, exact_words.data()});
+      floats(chains_[0].exact_rows_name(), {std::ssize(exact_words), width}, io::StoredType::F16);
+    }
     on_grid(layer + "self_attn.q_proj", width, width, Grid::q3_0, false, rank);
     on_grid(layer + "self_attn.k_proj", width / 2, width, Grid::q8_0, false, 0);
     floats(layer + "self_attn.v_proj.weight", {width / 2, width});
@@ -74,8 +84,8 @@ class DecoderOnGrids {
                         {base.lines, quant::line_bytes(grid, base.numbers)},
                         base.bytes.data()});
     if (correction == 0) return;
-    floats(chain.core_name(0), {1, columns, correction}, io::StoredType::F16);
-    floats(chain.core_name(1), {correction, rows, 1}, io::StoredType::F16);
+    floats(chain.core_name(0), chain.layout.core_shape(0), io::StoredType::F16);
+    floats(chain.core_name(1), chain.layout.core_shape(1), io::StoredType::F16);
   }
 
   TemporaryFolder folder_;
@@ -86,7 +96,8 @@ class DecoderOnGrids {
   std::vector<io::TensorToWrite> tensors_;
 };
 
-// The logits behind each of some tokens: a prompt at once, then one token after the other.
+// The logits behind each of some tokens: all of a text at once, then those behind a prompt at once, then one token
+// after the other.
 std::vector<double> logits_of(const std::string& folder, const plan::Machine& machine, bool on_grids) {
   models::ModelSpec spec = models::spec_from_folder(folder);
   CHECK(models::common(spec).on_grids.size() == 6);
@@ -99,9 +110,14 @@ std::vector<double> logits_of(const std::string& folder, const plan::Machine& ma
   engine.open_cache(1, 32);
   data::Ids ids(20);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * 37 % words);
-  std::vector<double> all;
   data::Batch batch;
+  engine::fill_generation_batch(batch, ids, 0, 0);
+  auto every = batch.add("logit_rows", DType::i32, {std::ssize(ids)}).as<std::int32_t>();
+  std::iota(every.begin(), every.end(), 0);
+  const std::span<const double> at_once = engine.evaluate(batch).logits;
+  std::vector<double> all(at_once.begin(), at_once.end());
   for (std::int64_t known = 0; std::ssize(ids) < 26;) {
+    batch = {};
     engine::fill_generation_batch(batch, ids, known, 32);
     const engine::Scores scores = engine.decode(batch);
     all.insert(all.end(), scores.logits.begin(), scores.logits.end());
@@ -120,26 +136,29 @@ double largest(const std::vector<double>& a, const std::vector<double>& b) {
 }  // namespace
 
 TEST_CASE("on_grids: weights on grids give the logits of dense weights") {
-  const DecoderOnGrids decoder;
+  const auto [table_rank, exact] = GENERATE(table<std::int64_t, bool>({{0, false}, {0, true}, {3, false}, {3, true}}));
+  const DecoderOnGrids decoder(table_rank, exact);
   const plan::Machine reference{&kernels::reference_backend(), DType::f64, nullptr};
   const std::vector<double> truth = logits_of(decoder.path(), reference, false);
-  REQUIRE(truth.size() == 6 * words);
+  REQUIRE(truth.size() == 26 * words);
   const double size = largest(truth, std::vector<double>(truth.size()));
   CHECK(size > 0.1);
   // Dense weights are rounded to float after their correction was added.
   CHECK(largest(logits_of(decoder.path(), reference, true), truth) < 2e-6 * size);
 
-  const char* error = nullptr;
-  const plan::Machine cpu{kernels::cpu_backend("auto", &error), DType::f32, nullptr};
-  REQUIRE(cpu.backend);
-  const double dense_error = largest(logits_of(decoder.path(), cpu, false), truth);
-  const double grid_error = largest(logits_of(decoder.path(), cpu, true), truth);
-  INFO("dense " << dense_error << ", on grids " << grid_error);
-  CHECK(grid_error < 4 * dense_error);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const char* error = nullptr;
+    const plan::Machine cpu{kernels::cpu_backend("auto", &error), dtype, nullptr};
+    REQUIRE(cpu.backend);
+    const double dense_error = largest(logits_of(decoder.path(), cpu, false), truth);
+    const double grid_error = largest(logits_of(decoder.path(), cpu, true), truth);
+    INFO("dense " << dense_error << ", on grids " << grid_error);
+    CHECK(grid_error < 4 * dense_error);
+  }
 }
 
 TEST_CASE("on_grids: the model counts the parameters of its dense form") {
-  const DecoderOnGrids decoder;
+  const DecoderOnGrids decoder(0, GENERATE(false, true));
   models::ModelSpec spec = models::spec_from_folder(decoder.path());
   const std::int64_t dense = models::make_model(spec, DType::f32)->parameters_dense();
   models::run_on_grids(spec);

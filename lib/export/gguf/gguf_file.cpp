@@ -141,8 +141,9 @@ class Plan {
 
   void add_chain(const io::ChainSpec& chain) {
     const bool correction = has_correction(chain);
-    const bool blocks =
-        chain.base && chain.base_numbers() % quant::block == 0 && !options_.merged && !(correction && chain.table());
+    // GGUF has no form for a table of a grid and other numbers.
+    const bool mixed = chain.table() && (correction || chain.layout.exact_rows > 0);
+    const bool blocks = chain.base && chain.base_numbers() % quant::block == 0 && !options_.merged && !mixed;
     if (blocks) {
       add({chain.weight_name(), &chain, 0, true}, type_of(*chain.base), chain.shape);
       ++wrote_.on_grids;

@@ -20,8 +20,9 @@ struct GgufWrote {
   std::string adapter = {};                // its path
   std::int64_t tensors = 0, on_grids = 0;  // all tensors, and those of them that are stored in blocks
   std::vector<std::string> widened = {};   // weights of 2 and 3 bits, stored with the same numbers in Q4_0
-  std::vector<std::string> dense = {};     // chains that were multiplied out, grids whose lines are no whole blocks
-  std::string without_tokenizer = {};      // why the file has no tokenizer; empty: it has one
+  // Chains that were multiplied out, grids whose lines are no whole blocks, and tables on grids with exact rows.
+  std::vector<std::string> dense = {};
+  std::string without_tokenizer = {};  // why the file has no tokenizer; empty: it has one
 };
 
 // The sizes that write_gguf_file() would write.
