@@ -4,6 +4,8 @@
 #include <cmath>
 #include <random>
 
+#include "lib/compress/fit/grid_fit.h"
+#include "lib/compress/fit/stored_cores.h"
 #include "lib/core/error.h"
 #include "tests/compress/planned.h"
 
@@ -118,4 +120,77 @@ TEST_CASE("exact rows: stored bit for bit, and the chain fits the other rows bet
     CHECK(rest[1] < rest[0]);
     CHECK(*outcomes[1].output_error < *outcomes[0].output_error);
   }
+}
+
+TEST_CASE("exact rows: a table on a grid may have those that the text uses, below a quarter of its rows") {
+  LayerPlan plan = planned("words", PlannedForm::grid, {}, {}, 0);
+  plan.exact_of_all = true;
+  std::vector<double> weights(20000, 2);
+  CHECK(exact_row_choices(plan, weights) == std::vector<std::int64_t>{0, 256, 1024, 4096});
+  std::fill(weights.begin() + 1500, weights.end(), 1);  // rows that the text does not use
+  CHECK(exact_row_choices(plan, weights) == std::vector<std::int64_t>{0, 256, 1024});
+  weights.resize(4096);
+  CHECK(exact_row_choices(plan, weights) == std::vector<std::int64_t>{0, 256});
+  CHECK(exact_row_choices(plan, {}) == std::vector<std::int64_t>{0});
+  plan.layout.exact_rows = 7;
+  CHECK(exact_row_choices(plan, weights) == std::vector<std::int64_t>{7});
+  plan.layout.exact_rows = 0, plan.exact_of_all = false;  // a rule
+  CHECK(exact_row_choices(plan, weights) == std::vector<std::int64_t>{0});
+}
+
+TEST_CASE("exact rows: the menu of a table on grids counts their bytes and what they save") {
+  const tt::Matrix table = random_table();
+  Counted moments(counts());
+  const Evidence evidence = table_evidence(&moments, words(), 0);
+  const std::vector<std::int32_t> hot{3, 7, 41};
+  const GridMenu menu = grid_menu(words(), table, evidence, planned("words", PlannedForm::grid, {}, {}, 0),
+                                  {{quant::Grid::q4_0, quant::Grid::q2_0}, false, false, {0, 3}});
+  REQUIRE(menu.choices.size() == 4);
+  REQUIRE(menu.probed.size() == 2);  // two bits, without and with exact rows
+  CHECK(menu.probed[0].exact_rows.empty());
+  CHECK(menu.probed[1].exact_rows == hot);
+  for (const std::size_t at : {0, 2}) {
+    const GridChoice &plain = menu.choices[at], &exact = menu.choices[at + 1];
+    CHECK((plain.plan.layout.exact_rows == 0 && exact.plan.layout.exact_rows == 3));
+    CHECK(exact.plan.grid == plain.plan.grid);
+    CHECK(planned_bytes(exact.plan, words()) == planned_bytes(plain.plan, words()) + 3 * (4 + 2 * columns));
+    const tt::Matrix fitted = quant::expand_table(quant::round_table(table, plain.plan.grid));
+    double all = 0, others = 0;
+    for (std::int32_t r = 0; r < rows; ++r) {
+      const double lost = counts()[static_cast<std::size_t>(r)] * squared_distance(table, fitted, r);
+      all += lost;
+      if (std::ranges::find(hot, r) == hot.end()) others += lost;
+    }
+    CHECK(plain.loss == Approx(all).epsilon(1e-12));
+    CHECK(exact.loss == Approx(others).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("exact rows: beside a grid they are stored in half precision and certified so") {
+  const tt::Matrix table = random_table();
+  Counted moments(counts());
+  LayerPlan plan = planned("words", PlannedForm::grid, {}, {}, 0, true, "", 3);
+  plan.grid = quant::Grid::q2_0;
+  const Evidence evidence = table_evidence(&moments, words(), 3);
+  GridFit fit = fit_on_grid(words(), table, evidence, plan);
+  CHECK(fit.correction.exact_ids == std::vector<std::int32_t>{3, 7, 41});
+  round_exact_rows(fit.correction, io::StoredType::F16);
+  tt::Matrix fitted = quant::expand_table(fit.base);
+  tt::put_exact_rows(fit.correction, fitted);
+  for (const std::int32_t row : {3, 7, 41}) {
+    double norm = 0;
+    for (std::int64_t j = 0; j < columns; ++j) norm += table(row, j) * table(row, j);
+    CHECK(squared_distance(table, fitted, row) < 0x1p-22 * norm);
+    CHECK(squared_distance(table, fitted, row) > 0);
+  }
+  LayerOutcome outcome;
+  measure_fit(words(), table, table, fit, evidence, outcome);
+  CHECK(outcome.rel_error == Approx(tt::relative_error(table, fitted)).epsilon(1e-12));
+  double lost = 0, whole = 0;
+  const tt::Matrix zero(rows, columns);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const double weight = counts()[static_cast<std::size_t>(r)];
+    lost += weight * squared_distance(table, fitted, r), whole += weight * squared_distance(table, zero, r);
+  }
+  CHECK(*outcome.output_error == Approx(std::sqrt(lost / whole)).epsilon(1e-9));
 }

@@ -69,10 +69,11 @@ std::vector<std::string> names_of(const std::vector<Candidate>& all) {
 }  // namespace
 
 TEST_CASE("compress plan: a written plan reads back, and layers not in the plan stay dense") {
-  const io::Json json = plan_file(jobs_with({planned("up", PlannedForm::tt, {4, 4}, {32}, 8),
-                                             planned("down", PlannedForm::keep_dense, {}, {}, 0, true, "slow"),
-                                             planned("words", PlannedForm::lowrank, {}, {}, 3, true, "", 12)}),
-                                  0, 0);
+  const io::Json json = plan_file(
+      jobs_with({planned("up", PlannedForm::tt, {4, 4}, {32}, 8),
+                 planned("down", PlannedForm::keep_dense, {}, {}, 0, true, "slow"),
+                 planned("words", GENERATE(PlannedForm::lowrank, PlannedForm::grid), {}, {}, 3, true, "", 12)}),
+      0, 0);
   std::vector<LayerJob> again = jobs(), partial = jobs();
   CHECK(read_plan_file(io::json_text(json), "p.json", again) == 0);
   CHECK(plan_file(again, 0, 0) == json);
@@ -90,8 +91,15 @@ TEST_CASE("compress plan: exact rows require a table, are fewer than all rows, a
   CHECK_THAT(refusal(std::string(words) + "1.5}"), Contains("whole number"));
   CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "rank": 3, "exact_rows": 2})"),
              Contains("a linear layer has none"));
-  const LayerPlan plan = planned("words", PlannedForm::lowrank, {}, {}, 3, true, "", 12);
+  LayerPlan plan = planned("words", PlannedForm::lowrank, {}, {}, 3, true, "", 12);
   CHECK(planned_bytes(plan, candidates()[2]) == 4 * (100 * 3 + 3 * 16) + 12 * (4 + 4 * 16));
+  const char* on_grid = R"({"name": "words", "form": "grid", "base": "q2_0", "exact_rows": )";
+  CHECK(refusal(std::string(on_grid) + "99}") == "accepted");
+  CHECK_THAT(refusal(std::string(on_grid) + "100}"), Contains("100 exact rows are not between 0 and 99"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "grid", "base": "q2_0", "exact_rows": 2})"),
+             Contains("a linear layer has none"));
+  plan = planned("words", PlannedForm::grid, {}, {}, 0, true, "", 12);  // q4_0, and half precision beside it
+  CHECK(planned_bytes(plan, candidates()[2]) == 100 * 18 + 12 * (4 + 2 * 16));
   CHECK(parse_layer_rule("words=exact:7;rank:2").exact == 7);
   CHECK_THAT(message([] { parse_layer_rule("words=exact:many"); }), Contains("exact: (a number of rows)"));
 }

@@ -102,6 +102,8 @@ tail -n $(($(wc -l < "$work/stories.txt") / 5)) "$work/stories.txt" > "$work/las
 head -n 2000 "$work/stories.txt" > "$work/some_stories.txt"
 step "$comera" tensorize "$checkpoints/stories15M" -o "$work/stories-bits" --bits 4 --rank 16 --exclude '*embed*' \
   --calibrate "$work/some_stories.txt"
+step "$comera" tensorize "$checkpoints/stories15M" -o "$work/stories-hot" --bits 2 --exact-rows 1000 --include '*embed*' \
+  --calibrate "$work/some_stories.txt"
 step "$comera" export "$work/stories-bits" -o "$work/stories-bits.gguf"
 step "$comera" export "$work/stories-bits" -o "$work/stories-whole.gguf" --form dense --dtype fp16
 step "$comera" export "$work/stories-bits" -o "$work/stories-float.onnx"

@@ -123,6 +123,7 @@ if __name__ == "__main__":
     for encoder in ("tt", "healed", "table"):
         check_encoder(encoder)
     check_decoder("stories-bits")
+    check_decoder("stories-hot")
     make_untied("untied-bits", "--bits", "4")
     check_decoder("untied-bits")
     make_untied("untied-ranks", "--rank", "8", "--include", "*")

@@ -257,7 +257,7 @@ std::vector<Option> form_options() {
            .default_text = "0",
            .group = "Form",
            .help = "with --calibrate: number of rows of each compressed table, the most frequent in the text, that are "
-                   "stored exactly",
+                   "stored exactly; beside --bits in half precision, and with a size as many as pay unless given",
            .metavar = "N",
            .minimum = 0},
           {.name = "uniform",
@@ -346,7 +346,7 @@ OptionTable tensorize_table() {
                                  "refine-steps", "refine-lr", "chat", "data-format", "sweeps", "corrections"})
       .only_with({"refine=auto|always"}, {"refine-steps", "refine-lr"})
       .only_with({"ratio", "budget", "tol", "plan"}, {"corrections"})
-      .only_with({"bits=none", "layer"}, {"order", "gauge", "allow-slower", "exact-rows"})
+      .only_with({"bits=none", "layer"}, {"order", "gauge", "allow-slower"})
       .only_with({"form=tt|ttm", "calibrate", "layer"}, {"order"})  // form auto without text: low-rank pairs
       .only_with({"form=auto|tt|ttm", "layer"}, {"order"})
       .only_with({"ratio", "budget"}, {"uniform", "floor", "budget-of"});

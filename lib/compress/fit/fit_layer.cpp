@@ -1,6 +1,7 @@
 #include "lib/compress/fit/fit_layer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "lib/compress/fit/grid_fit.h"
@@ -14,7 +15,8 @@ namespace {
 
 using TensorBytes = std::vector<std::vector<std::byte>>;
 
-// The bytes of a chain's tensors in the order of tensors_of(). Exact rows are bitwise copies from the dense tensor.
+// The bytes of a chain's tensors in the order of tensors_of(). Exact rows are bitwise copies from the dense tensor; if
+// `dense` is empty they are numbers of the type.
 TensorBytes stored_bytes_of(TensorBytes cores, const tt::Chain& chain, io::StoredType type,
                             std::span<const std::byte> dense) {
   TensorBytes all = std::move(cores);
@@ -25,6 +27,12 @@ TensorBytes stored_bytes_of(TensorBytes cores, const tt::Chain& chain, io::Store
   }
   if (chain.exact_ids.empty()) return all;
   std::vector<std::byte>& rows = all.emplace_back();
+  if (dense.empty()) {
+    const std::vector<float> values(chain.exact_rows.begin(), chain.exact_rows.end());
+    rows.resize(values.size() * io::size_of(type));
+    io::from_floats(values, type, rows);
+    return all;
+  }
   const std::size_t row_bytes = static_cast<std::size_t>(chain.layout.columns()) * io::size_of(type);
   for (const std::int32_t id : chain.exact_ids) {
     const auto row = dense.subspan(static_cast<std::size_t>(id) * row_bytes, row_bytes);
@@ -69,6 +77,16 @@ LayerOutcome fit(const LayerFactors& factors, const LayerPlan& plan, const Candi
   return outcome;
 }
 
+void require_finite_rows(const tt::Chain& chain, const std::string& name) {
+  for (std::size_t i = 0; i < chain.exact_rows.size(); ++i)
+    if (!std::isfinite(chain.exact_rows[i]))
+      fail_input(
+          "[tensorize] {}: row {} has a number beyond half precision, the type of exact rows beside bits; leave its "
+          "exact "
+          "rows out, --layer '{}=exact:0'",
+          name, chain.exact_ids[i / static_cast<std::size_t>(chain.layout.columns())], name);
+}
+
 // The same for a plan on a grid.
 LayerOutcome fit_grid(const tt::Matrix& weight, const Evidence& evidence, const LayerPlan& plan,
                       const Candidate& candidate, TensorBytes& stored) {
@@ -83,7 +101,10 @@ LayerOutcome fit_grid(const tt::Matrix& weight, const Evidence& evidence, const 
   outcome.form = io::form_name(*outcome.chain);
   outcome.parameters = candidate.elements() + tt::stored_numbers(fit.correction);
   outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
-  stored = std::move(fit.correction_bytes);
+  const io::StoredType type = core_type(*outcome.chain, candidate.type);
+  round_exact_rows(fit.correction, type);
+  require_finite_rows(fit.correction, candidate.name);
+  stored = stored_bytes_of(std::move(fit.correction_bytes), fit.correction, type, {});
   stored.insert(stored.begin(), fit.base.bytes);
   Evidence measured = evidence;
   if (candidate.also_decodes) measured.inputs = nullptr;  // the certificate of a word table is that of its rows

@@ -6,6 +6,7 @@
 #include "lib/compress/fit/decoder_fit.h"
 #include "lib/compress/fit/row_errors.h"
 #include "lib/compress/fit/stored_cores.h"
+#include "lib/compress/plan/exact_rows.h"
 #include "lib/tt/data_aware.h"
 
 namespace comera::compress {
@@ -16,9 +17,11 @@ using tt::Matrix;
 constexpr std::int64_t correction_ranks[] = {8, 16, 32, 48, 64, 96, 128};
 
 // Sum of the squared errors of a table: of its logits, or of its rows by their look-ups.
-double table_loss(const Matrix& table, const quant::Quantised& base, const Evidence& evidence) {
-  return evidence.inputs ? decoder_loss(table, base, evidence.inputs->fit.moment)
-                         : rows_lost(table, rows_of(base), evidence.row_weights);
+double table_loss(const Matrix& table, const quant::Quantised& base, const Evidence& evidence,
+                  const std::vector<std::int32_t>& exact) {
+  return evidence.inputs
+             ? decoder_loss(table, base, evidence.inputs->fit.moment)
+             : rows_lost(table, with_exact_rows(rows_of(base), exact, rows_of(table)), evidence.row_weights);
 }
 
 double norm_of(const Candidate& candidate, const Matrix& weight, const Evidence& evidence) {
@@ -39,14 +42,17 @@ std::optional<quant::LinearFit> fit_of(const Evidence& evidence, int sweeps) {
 
 // A word table that also decodes. Each row is an input, where all of its errors count, and gives logits, where errors
 // along frequent inputs of the decoder count most. A multiple of the identity beside the decoder's moment stands for
-// the first use. Kept if it moves the model's next words less than plain rounding.
-quant::Quantised fit_words(const Matrix& table, const Evidence& evidence, const LayerPlan& plan) {
+// the first use. Kept if it moves the model's next words less than plain rounding, with the exact rows of `chain`.
+quant::Quantised fit_words(const Matrix& table, const Evidence& evidence, const LayerPlan& plan,
+                           const tt::Chain& chain) {
   constexpr double identity = 3;  // of the mean eigenvalue of the moment
   quant::Quantised rounded = quant::round_table(table, plan.grid);
   const quant::LinearFit inputs(evidence.inputs->fit.moment, {.sweeps = plan.sweeps, .damping = identity});
   quant::Quantised fitted = fit_decoder(table, inputs, plan.grid);
   const auto moved = [&](const quant::Quantised& words) {
-    return evidence.divergence(quant::expand_table(words)).value_or(0);
+    Matrix whole = quant::expand_table(words);
+    tt::put_exact_rows(chain, whole);
+    return evidence.divergence(whole).value_or(0);
   };
   return moved(fitted) < moved(rounded) ? fitted : rounded;
 }
@@ -104,6 +110,20 @@ tt::Chain no_correction(const Candidate& candidate) {
   return chain;
 }
 
+// A table on the grid of `plan`, with each number of exact rows.
+void add_table_choices(GridMenu& menu, const Matrix& table, const Evidence& evidence, LayerPlan plan,
+                       const std::vector<std::int64_t>& exact_rows, const std::shared_ptr<const quant::Quantised>& base,
+                       bool probes) {
+  for (const std::int64_t count : exact_rows) {
+    std::vector<std::int32_t> ids;
+    if (count > 0) ids = most_frequent_rows(evidence.row_weights, count);
+    plan.layout.exact_rows = count;
+    const double loss = table_loss(table, *base, evidence, ids);
+    if (plan.rank == 0) menu.choices.push_back({plan, loss});
+    if (probes) menu.probed.push_back({base, loss, std::move(ids)});
+  }
+}
+
 }  // namespace
 
 Matrix expand(const Candidate& candidate, const quant::Quantised& base) {
@@ -121,10 +141,15 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
     LayerPlan plan = first;
     plan.form = PlannedForm::grid;
     plan.grid = grid;
-    quant::Quantised base = on_grid(candidate, weight, inputs, grid);
-    const bool corrected = evidence.inputs && !candidate.table && (forms.corrections || first.rank != 0);
-    const Losses losses = candidate.table ? Losses{table_loss(weight, base, evidence), {}}
-                                          : linear_losses(weight, quant::expand_linear(base), evidence, corrected);
+    const auto shared = std::make_shared<const quant::Quantised>(on_grid(candidate, weight, inputs, grid));
+    const quant::Quantised& base = *shared;
+    const bool probes = menu.probed.empty() || quant::bits_of(grid) <= probed_bits;
+    if (candidate.table) {
+      add_table_choices(menu, weight, evidence, plan, forms.exact_rows, shared, probes);
+      continue;
+    }
+    const bool corrected = evidence.inputs && (forms.corrections || first.rank != 0);
+    const Losses losses = linear_losses(weight, quant::expand_linear(base), evidence, corrected);
     const double plain = losses.plain;
     if (first.rank == 0) menu.choices.push_back({plan, plain});
     for (const std::int64_t rank : correction_ranks) {
@@ -133,7 +158,7 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
       if (first.rank != 0 && rank != first.rank) continue;
       menu.choices.push_back({plan, losses.corrected[static_cast<std::size_t>(rank)]});
     }
-    if (menu.probed.empty() || quant::bits_of(grid) <= probed_bits) menu.probed.push_back({std::move(base), plain});
+    if (probes) menu.probed.push_back({shared, plain});
   }
   const bool known = evidence.inputs && !candidate.table && first.rank == 0 && candidate.in() <= most_inputs;
   if (forms.factors && known) add_factors(menu, candidate, weight, *evidence.inputs, first);
@@ -142,8 +167,10 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
 
 GridFit fit_on_grid(const Candidate& candidate, const Matrix& target, const Evidence& evidence, const LayerPlan& plan) {
   GridFit fit{{}, no_correction(candidate), {}, {}};
+  if (plan.layout.exact_rows > 0)
+    set_exact_rows(fit.correction, target, most_frequent_rows(evidence.row_weights, plan.layout.exact_rows));
   if (candidate.also_decodes && evidence.inputs && evidence.divergence) {
-    fit.base = fit_words(target, evidence, plan);
+    fit.base = fit_words(target, evidence, plan, fit.correction);
     return fit;
   }
   if (candidate.table || !evidence.inputs) {
@@ -172,7 +199,11 @@ void measure_fit(const Candidate& candidate, const Matrix& weight, const Matrix&
                         errors_of_outputs(candidate, target, std::move(fit.fitted), evidence.inputs->judged.moment));
     return;
   }
-  const FittedRow rows = rows_of(fit.base);
+  const tt::Chain& chain = fit.correction;
+  const FittedRow rows = with_exact_rows(rows_of(fit.base), chain.exact_ids, [&](std::int64_t r) {
+    const auto at = std::ranges::lower_bound(chain.exact_ids, r) - chain.exact_ids.begin();
+    return chain.exact_rows.data() + at * weight.columns;
+  });
   double lost = 0;
   const auto alone = [&](const double* row) { return Matrix(1, weight.columns, {row, row + weight.columns}); };
   for (std::int64_t r = 0; r < weight.rows; ++r) lost += tt::squared_distance(alone(weight.row(r)), alone(rows(r)));

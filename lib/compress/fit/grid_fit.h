@@ -1,6 +1,7 @@
 // Weights on grids: the menu of a layer, and its fit.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "lib/compress/fit/layer.h"
@@ -14,11 +15,12 @@ struct GridChoice {
   double loss = 0;
 };
 
-// What a menu may have beside the grids, for linear layers whose inputs are known.
+// What a menu has beside the grids; corrections and factors are for linear layers whose inputs are known.
 struct MenuForms {
   std::vector<quant::Grid> grids;
-  bool corrections = true;  // of several ranks; if `first` has a rank, that rank alone
-  bool factors = false;     // low-rank and TT forms in place of a grid, of layers of at most `most_inputs`
+  bool corrections = true;                     // of several ranks; if `first` has a rank, that rank alone
+  bool factors = false;                        // low-rank and TT forms in place of a grid, up to `most_inputs`
+  std::vector<std::int64_t> exact_rows = {0};  // numbers of exact rows of a table
 };
 constexpr std::int64_t most_inputs = 2048;  // above it the spectrum takes longer than the fit on a grid
 
@@ -29,10 +31,11 @@ struct GridMenu {
   double norm = 0;
   // The weight on the grids on which its effect is measured: those of at most `probed_bits`, and the coarsest.
   struct Probed {
-    quant::Quantised base;
+    std::shared_ptr<const quant::Quantised> base;
     double loss = 0;
+    std::vector<std::int32_t> exact_rows = {};
   };
-  std::vector<Probed> probed;  // from the coarsest to the finest
+  std::vector<Probed> probed;  // from the coarsest to the finest; of a grid, with exact rows in the order of choices
 };
 constexpr int probed_bits = 3;
 GridMenu grid_menu(const Candidate& candidate, const tt::Matrix& weight, const Evidence& evidence,
@@ -41,14 +44,15 @@ GridMenu grid_menu(const Candidate& candidate, const tt::Matrix& weight, const E
 // A layer on a grid as it is stored.
 struct GridFit {
   quant::Quantised base;
-  tt::Chain correction;                                       // rank 0: without cores
+  tt::Chain correction;  // rank 0: without cores; and the exact rows of a table
   std::vector<std::vector<std::byte>> correction_bytes = {};  // of every core
   tt::Matrix fitted;                                          // [in x out]; empty for tables
 };
 // [in x out] or [rows x columns]
 tt::Matrix expand(const Candidate& candidate, const quant::Quantised& base);
 
-// GPTQ with inputs, else each number to the nearest level. `target`: target_of() the weight.
+// GPTQ with inputs, else each number to the nearest level. Exact rows are those that the text looks up most. `target`:
+// target_of() the weight.
 GridFit fit_on_grid(const Candidate& candidate, const tt::Matrix& target, const Evidence& evidence,
                     const LayerPlan& plan);
 

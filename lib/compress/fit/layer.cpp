@@ -135,10 +135,7 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
   const io::ChainSpec wanted = chain_of(plan, candidate_);
   if (candidate_.table) {
     tt::Chain chain = fit_table(plan);
-    chain.exact_ids = evidence_.exact_rows;
-    chain.layout.exact_rows = std::ssize(chain.exact_ids);
-    for (const std::int32_t row : chain.exact_ids)
-      chain.exact_rows.insert(chain.exact_rows.end(), weight_->row(row), weight_->row(row) + weight_->columns);
+    set_exact_rows(chain, *weight_, evidence_.exact_rows);
     return chain;
   }
   if (plan.form == PlannedForm::automatic && evidence_.inputs) {
@@ -230,6 +227,13 @@ io::ChainSpec describe(const tt::Chain& chain, const Candidate& candidate) {
   spec.dense_type = candidate.type;
   spec.conv1d = !spec.table() && candidate.conv1d;
   return spec;
+}
+
+void set_exact_rows(tt::Chain& chain, const Matrix& table, const std::vector<std::int32_t>& ids) {
+  chain.exact_ids = ids;
+  chain.layout.exact_rows = std::ssize(ids);
+  for (const std::int32_t row : ids)
+    chain.exact_rows.insert(chain.exact_rows.end(), table.row(row), table.row(row) + table.columns);
 }
 
 std::string hash_chain(const io::ModelFolder& folder, const io::ChainSpec& spec, io::StoredType type) {

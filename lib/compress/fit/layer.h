@@ -97,6 +97,8 @@ std::vector<double> layer_losses(const Candidate& candidate, tt::Matrix weight, 
 
 // Describes a chain for the file. `candidate` gives name, shape and orientation.
 io::ChainSpec describe(const tt::Chain& chain, const Candidate& candidate);
+// The rows `ids`, which rise, become exact rows of the chain of a table.
+void set_exact_rows(tt::Chain& chain, const tt::Matrix& table, const std::vector<std::int32_t>& ids);
 // XXH3 of the tensors of a stored chain, in the order of tensors_of().
 std::string hash_chain(const io::ModelFolder& folder, const io::ChainSpec& spec, io::StoredType type);
 

@@ -98,9 +98,13 @@ bool has_effect(const Request& request) { return request.calibrated() && !reques
 // The effect of a layer at each probed grid, relative to the loss there. Nothing if the text does not reach the layer.
 std::vector<double> effects_of(const Candidate& candidate, const GridMenu& menu, const Request& request) {
   std::vector<double> effects;
+  tt::Matrix weight;  // where rows are exact
   for (const GridMenu::Probed& at : menu.probed) {
     if (at.loss <= 0) break;
-    const auto moved = request.moments->effect(candidate.name, expand(candidate, at.base));
+    tt::Matrix fitted = expand(candidate, *at.base);
+    if (!at.exact_rows.empty() && weight.values.empty()) weight = read_weight(request.folder, candidate);
+    for (const std::int32_t row : at.exact_rows) std::copy_n(weight.row(row), weight.columns, fitted.row(row));
+    const auto moved = request.moments->effect(candidate.name, fitted);
     if (!moved) return {};
     effects.push_back(*moved * menu.norm / at.loss);
   }
@@ -109,17 +113,20 @@ std::vector<double> effects_of(const Candidate& candidate, const GridMenu& menu,
 
 // The effect is not linear in the loss: a coarse grid moves later layers far from their inputs. The losses of a grid
 // are multiplied by the effect at that grid, or at the nearest coarser one that was probed, relative to the coarsest
-// one's; those of other forms by the effect at the probed grid with the nearest larger loss.
+// one's; those of other forms by the effect at the probed grid with the nearest larger loss. The probed one has the same
+// exact rows: for a table that also decodes, look-ups alone would not tell what they are worth.
 void scale_losses(GridMenu& menu, const std::vector<double>& effects) {
   for (GridChoice& choice : menu.choices) {
-    std::size_t at = 0;
-    const auto holds = [&](const GridMenu::Probed& probed) {
-      return choice.plan.form == PlannedForm::grid
-                 ? quant::bits_of(probed.base.grid) <= quant::bits_of(choice.plan.grid)
-                 : probed.loss >= choice.loss;
-    };
-    while (at + 1 < effects.size() && holds(menu.probed[at + 1])) ++at;
-    choice.loss *= effects[at] / effects[0];
+    const bool on_grid = choice.plan.form == PlannedForm::grid;
+    double effect = effects[0];
+    for (std::size_t i = 0; i < effects.size(); ++i) {
+      const GridMenu::Probed& at = menu.probed[i];
+      const bool coarser = on_grid ? quant::bits_of(at.base->grid) <= quant::bits_of(choice.plan.grid)
+                                   : at.loss >= choice.loss;
+      const bool same = std::ssize(at.exact_rows) == choice.plan.layout.exact_rows;
+      if (coarser && same) effect = effects[i];
+    }
+    choice.loss *= effect / effects[0];
   }
 }
 
@@ -167,10 +174,12 @@ void measure_grids(const std::vector<Measured>& layers, const Request& request, 
     const TaskProgress named(layer.job->candidate.name);
     check_stop();
     const Settings& settings = request.settings;
+    MenuForms forms{first.fixed_grid ? std::vector{first.grid} : settings.grids, settings.corrections,
+                    settings.factors && !first.fixed_grid};
+    // GGUF has no table of bits and exact rows.
+    if (settings.made_for != MadeFor::gguf) forms.exact_rows = exact_row_choices(first, layer.evidence.row_weights);
     menus[static_cast<std::size_t>(i)] =
-        grid_menu(layer.job->candidate, read_weight(request.folder, layer.job->candidate), layer.evidence, first,
-                  {first.fixed_grid ? std::vector{first.grid} : settings.grids, settings.corrections,
-                   settings.factors && !first.fixed_grid});
+        grid_menu(layer.job->candidate, read_weight(request.folder, layer.job->candidate), layer.evidence, first, forms);
     if (!has_effect(request)) menus[static_cast<std::size_t>(i)].probed.clear();
   };
   std::vector<std::int64_t> together;

@@ -19,6 +19,13 @@ FittedRow rows_of(const quant::Quantised& table) {
   };
 }
 
+FittedRow with_exact_rows(FittedRow fitted, const std::vector<std::int32_t>& ids, FittedRow exact) {
+  if (ids.empty()) return fitted;
+  return [&ids, fitted = std::move(fitted), exact = std::move(exact)](std::int64_t r) {
+    return std::binary_search(ids.begin(), ids.end(), r) ? exact(r) : fitted(r);
+  };
+}
+
 double rows_lost(const Matrix& weight, const FittedRow& fitted, const std::vector<double>& weights) {
   double sum = 0;
   for (std::int64_t r = 0; r < weight.rows; ++r) {

@@ -14,6 +14,9 @@ using FittedRow = std::function<const double*(std::int64_t r)>;
 FittedRow rows_of(const tt::Matrix& fitted);
 FittedRow rows_of(const quant::Quantised& table);  // expanded one by one, because tables are large
 
+// The rows `ids`, which rise, are those of `exact`.
+FittedRow with_exact_rows(FittedRow fitted, const std::vector<std::int32_t>& ids, FittedRow exact);
+
 // Sum over the rows of weights[r] ||row r - fitted row r||². `weights`: empty: 1.
 double rows_lost(const tt::Matrix& weight, const FittedRow& fitted, const std::vector<double>& weights);
 

@@ -44,4 +44,12 @@ std::vector<std::vector<std::byte>> store_cores(tt::Chain& chain, const io::Chai
   return all;
 }
 
+void round_exact_rows(tt::Chain& chain, io::StoredType type) {
+  std::vector<float> numbers(chain.exact_rows.begin(), chain.exact_rows.end());
+  std::vector<std::byte> bytes(numbers.size() * io::size_of(type));
+  io::from_floats(numbers, type, bytes);
+  io::to_floats(type, bytes, numbers);
+  chain.exact_rows.assign(numbers.begin(), numbers.end());
+}
+
 }  // namespace comera::compress

@@ -19,5 +19,7 @@ std::vector<std::byte> store_core(std::span<float> numbers, const io::ChainSpec&
 void balance_columns(tt::Chain& chain);
 // The bytes of every core. `chain` gets the numbers that they stand for.
 std::vector<std::vector<std::byte>> store_cores(tt::Chain& chain, const io::ChainSpec& spec, io::StoredType dense);
+// The exact rows become the numbers that the type has for them.
+void round_exact_rows(tt::Chain& chain, io::StoredType type);
 
 }  // namespace comera::compress

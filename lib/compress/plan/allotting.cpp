@@ -88,7 +88,7 @@ class Allotting {
       if (plan.form == PlannedForm::grid) {
         const bool larger = !ruled && planned_bytes(plan, candidate) >= candidate.bytes();
         settle(*job, {larger, plan.rank, 0, 0});
-        if (larger)
+        if (larger && plan.layout.exact_rows == 0)
           job->sizes[size_].plan.reason =
               fmt::format("with a correction of rank {} it would be larger than dense {} x {}", plan.rank,
                           candidate.in(), candidate.out());

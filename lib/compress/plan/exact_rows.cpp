@@ -18,6 +18,25 @@ std::vector<std::int32_t> most_frequent_rows(const std::vector<double>& row_weig
   return rows;
 }
 
+namespace {
+
+// Rows of which the text looks up one or more. Weights are look-ups plus one.
+std::int64_t used_rows(const std::vector<double>& row_weights) {
+  return std::count_if(row_weights.begin(), row_weights.end(), [](double weight) { return weight > 1; });
+}
+
+}  // namespace
+
+std::vector<std::int64_t> exact_row_choices(const LayerPlan& first, const std::vector<double>& row_weights) {
+  if (first.layout.exact_rows > 0) return {first.layout.exact_rows};
+  std::vector<std::int64_t> choices{0};
+  if (!first.exact_of_all) return choices;  // a rule gave 0
+  const std::int64_t most = std::min(used_rows(row_weights), (std::ssize(row_weights) - 1) / 4);
+  for (const std::int64_t count : {256, 1024, 4096})
+    if (count <= most) choices.push_back(count);
+  return choices;
+}
+
 Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::int64_t exact) {
   Evidence evidence;
   if (!moments || !candidate.table) return evidence;
@@ -39,8 +58,7 @@ bool settle(LayerPlan& plan, InputMoments* moments) {
         plan.name, plan.layout.exact_rows);
   const std::vector<double> weights = moments->row_weights(plan.name);
   if (weights.empty()) return false;
-  const auto used = static_cast<std::int64_t>(
-      std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 1; }));
+  const std::int64_t used = used_rows(weights);
   if (used >= plan.layout.exact_rows) return true;
   log_warning("[tensorize] {}: {} exact rows were asked for, but the text uses {} rows; those are kept", plan.name,
               plan.layout.exact_rows, used);

@@ -76,6 +76,16 @@ void check_ranks(const tt::Layout& layout, const std::string& where) {
   }
 }
 
+void check_exact_rows(std::int64_t count, const Candidate& candidate, const std::string& where) {
+  if (count != 0 && !candidate.table)
+    fail_input("{}: exact rows are those of a table that is looked up; a linear layer has none", where);
+  if (count < 0 || (count > 0 && count >= candidate.in()))
+    fail_input(
+        "{}: {} exact rows are not between 0 and {}, one below the {} rows of the table; to keep all of them leave the "
+        "table dense",
+        where, count, candidate.in() - 1, candidate.in());
+}
+
 }  // namespace
 
 const char* name_of(PlannedForm form) {
@@ -129,6 +139,7 @@ io::ChainSpec chain_of(const LayerPlan& plan, const Candidate& candidate) {
     chain.base = plan.grid;
     if (plan.rank > 0) chain.cores = plan.cores;
     layout.ranks = {1, plan.rank, 1};
+    layout.exact_rows = plan.layout.exact_rows;
     chain.initial_ranks = {1, std::max<std::int64_t>(plan.rank, 1), 1};
     return chain;
   }
@@ -154,8 +165,7 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
     fail_input("{}: ttm is a form of tables; use tt, lowrank or auto for a linear layer", where);
   if (plan.form == PlannedForm::tt && candidate.table)
     fail_input("{}: tt is a form of linear layers; use ttm, lowrank or auto for a table", where);
-  if (plan.form == PlannedForm::grid && plan.layout.exact_rows != 0)
-    fail_input("{}: a weight on bits has no exact rows; leave them out, or use form:lowrank or form:ttm", where);
+  check_exact_rows(plan.layout.exact_rows, candidate, where);
   // Padding rows allow a ttm larger bonds than the table itself could fill.
   if (plan.form == PlannedForm::grid && plan.rank == 0) return;
   const std::int64_t largest =
@@ -163,13 +173,6 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
   if (plan.rank < 1 || plan.rank > largest)
     fail_input("{}: rank {} is not between 1 and {}, the largest possible for {} x {}", where, plan.rank, largest,
                candidate.in(), candidate.out());
-  if (plan.layout.exact_rows != 0 && !candidate.table)
-    fail_input("{}: exact rows are those of a table that is looked up; a linear layer has none", where);
-  if (plan.layout.exact_rows < 0 || (plan.layout.exact_rows > 0 && plan.layout.exact_rows >= candidate.in()))
-    fail_input(
-        "{}: {} exact rows are not between 0 and {}, one below the {} rows of the table; to keep all of them leave the "
-        "table dense",
-        where, plan.layout.exact_rows, candidate.in() - 1, candidate.in());
   if (!has_modes(plan.form)) return;
   const auto bounded = [](const FileShape& modes) {
     std::int64_t product = 1;
@@ -204,8 +207,8 @@ std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::Stored
     tensors.push_back({chain.base_name(),
                        io::StoredType::U8,
                        {chain.base_lines(), quant::line_bytes(*chain.base, chain.base_numbers())}});
-  if (chain.base && layout.empty()) return tensors;
-  for (std::size_t k = 0; k < layout.cores(); ++k)
+  const std::size_t cores = chain.base && layout.empty() ? 0 : layout.cores();
+  for (std::size_t k = 0; k < cores; ++k)
     if (const io::FileShape shape = layout.core_shape(k); chain.cores)
       tensors.push_back(
           {chain.core_name(k), io::StoredType::U8, {quant::line_bytes(*chain.cores, io::elements_of(shape))}});

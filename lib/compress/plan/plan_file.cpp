@@ -90,7 +90,6 @@ LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::st
     if (!quant::grid_named(base))
       fail_input("{}: there is no grid '{}'; use q8_0, q4_1, q4_0, q3_0 or q2_0", where, printable(base));
     plan.grid = *quant::grid_named(base);
-    if (!json.contains("rank") || json["rank"] == 0) return plan;
   }
   if (json.contains("cores")) {
     const std::string cores = text_at(json, "cores", where);
@@ -101,7 +100,8 @@ LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::st
     if (!found->is_number_integer()) fail_input("{}: \"exact_rows\" must be a whole number", where);
     plan.layout.exact_rows = found->get<std::int64_t>();
   }
-  read_ranks(json, plan, where);
+  const bool without_rank = plan.form == PlannedForm::grid && (!json.contains("rank") || json["rank"] == 0);
+  if (!without_rank) read_ranks(json, plan, where);
   check_layer(plan, candidate, where);
   return plan;
 }

@@ -90,7 +90,6 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
   if (plan.form == PlannedForm::grid && settings.made_for == MadeFor::any && !has_rule_of_cores(settings, candidate))
     plan.cores = quant::Grid::q8_0;
   if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.layout.exact_rows = 0;
-  if (plan.form == PlannedForm::grid && plan.exact_of_all) plan.layout.exact_rows = 0;
   if (plan.exact_of_all && plan.layout.exact_rows >= candidate.in()) {
     plan.form = PlannedForm::keep_dense;
     plan.reason = fmt::format("--exact-rows {} keeps each of its {} rows", plan.layout.exact_rows, candidate.in());
@@ -110,21 +109,6 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
   return plan;
 }
 
-// --exact-rows is for tables in form of ranks.
-void require_table_with_ranks(const std::vector<LayerJob>& jobs, const Settings& settings) {
-  bool on_bits = false;
-  for (const LayerJob& job : jobs) {
-    if (!job.candidate.table) continue;
-    if (job.first->form != PlannedForm::grid) return;
-    on_bits = true;
-  }
-  if (settings.exact_rows > 0 && on_bits)
-    fail_input(
-        "[tensorize] --exact-rows {}: every table is stored on bits, without exact rows; leave it out, or give a table "
-        "ranks: --layer 'NAME=form:lowrank'",
-        settings.exact_rows);
-}
-
 }  // namespace
 
 void require_storable(const LayerPlan& plan, const Candidate& candidate, MadeFor made_for, const std::string& where) {
@@ -135,6 +119,9 @@ void require_storable(const LayerPlan& plan, const Candidate& candidate, MadeFor
     if (made_for == MadeFor::hf) return;
     if (quant::bits_of(plan.grid) < 4)
       fail_input("{}: --for {}: there are no grids of {} bits; use 4 or 8", where, name, quant::bits_of(plan.grid));
+    if (made_for == MadeFor::gguf && plan.layout.exact_rows > 0)
+      fail_input("{}: --for gguf: GGUF has no table of bits and {} exact rows; leave out --exact-rows and exact:",
+                 where, plan.layout.exact_rows);
     if (made_for == MadeFor::gguf && !has_whole_blocks(candidate))
       fail_input("{}: --for gguf: its lines are no whole blocks of 32; let it stay dense", where);
     return;
@@ -153,7 +140,6 @@ void plan_layers(std::vector<LayerJob>& jobs, const Settings& settings, bool cal
     if (!used[i])
       fail_input("[tensorize] --layer '{}': no weight to compress is named like '{}'; list the names with --dry-run",
                  settings.rules[i].text, settings.rules[i].pattern);
-  require_table_with_ranks(jobs, settings);
   log_other_kinds(jobs, settings);
 }
 

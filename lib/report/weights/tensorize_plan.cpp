@@ -20,10 +20,11 @@ Table layer_columns() {
 std::vector<Cell> first_cells(const std::string& name, bool is_table, const io::FileShape& shape,
                               const std::string& form, const io::ChainSpec* chain, std::uint64_t dense,
                               std::uint64_t bytes) {
+  const std::int64_t exact = chain ? chain->layout.exact_rows : 0;
   if (chain && chain->base && chain->layout.empty()) chain = nullptr;  // without a correction there are no ranks
   std::vector<Cell> cells =
       weight_cells(name, is_table ? "embedding" : "linear", shape, form, chain ? chain->layout.modes : io::FileShape{},
-                   chain ? chain->layout.ranks : io::FileShape{}, chain ? chain->layout.exact_rows : 0);
+                   chain ? chain->layout.ranks : io::FileShape{}, exact);
   append(cells, {whole(dense), whole(bytes),
                  static_cast<double>(dense) / static_cast<double>(std::max<std::uint64_t>(1, bytes))});
   return cells;

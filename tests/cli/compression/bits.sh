@@ -220,9 +220,7 @@ refused() { # MESSAGE OPTION...
 }
 refused "'1' is none of" --bits 1
 refused "'bits:1' is not known" --layer '*up_proj=bits:1' --ratio 2
-# Exact rows belong to tables with ranks, and corrections to what has the rank.
-refused 'a weight on bits has no exact rows' --bits 4 --layer '*embed*=exact:16'
-refused '\-\-exact-rows 4: every table is stored on bits' --bits 4 --exact-rows 4 --layer '*up_proj=bits:8' "${text[@]}"
+# Corrections belong to what has the rank.
 refused '\-\-rank 4096: no weight has a rank above 96' --bits 4 --rank 4096 "${text[@]}"
 refused '\-\-for hf: transformers has no weights in tensor-train or low-rank form' --ratio 2 --for hf
 run "$COMERA" tensorize llama -o for-hf --bits auto --ratio 5 --for hf --dry-run

@@ -35,7 +35,7 @@ refused 'sweeps has no effect without --bits auto[|]2[|]3[|]4[|]8 or --plan; add
 refused 'calibrate-tokens has no effect without --calibrate; add it' bert -o out --ratio 2 --calibrate-tokens 100
 refused 'sweeps has no effect without --calibrate; add it' bert -o out --bits 4 --sweeps 3
 refused 'chat has no effect without --calibrate; add it' bert -o out --ratio 2 --chat
-for option in '--order 3' --no-gauge --allow-slower '--exact-rows 2'; do
+for option in '--order 3' --no-gauge --allow-slower; do
   # shellcheck disable=SC2086
   refused 'has no effect without --bits none or --layer; add it' bert -o out --bits 4 $option
 done
