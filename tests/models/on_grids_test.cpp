@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "kernels/cuda/common/runtime.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/generate.h"
 #include "lib/engine/weights_file.h"
@@ -146,13 +147,14 @@ TEST_CASE("on_grids: weights on grids give the logits of dense weights") {
   // Dense weights are rounded to float after their correction was added.
   CHECK(largest(logits_of(decoder.path(), reference, true), truth) < 2e-6 * size);
 
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    const char* error = nullptr;
-    const plan::Machine cpu{kernels::cpu_backend("auto", &error), dtype, nullptr};
-    REQUIRE(cpu.backend);
-    const double dense_error = largest(logits_of(decoder.path(), cpu, false), truth);
-    const double grid_error = largest(logits_of(decoder.path(), cpu, true), truth);
-    INFO("dense " << dense_error << ", on grids " << grid_error);
+  const char* error = nullptr;
+  const kernels::Backend* cpu = kernels::cpu_backend("auto", &error);
+  REQUIRE(cpu);
+  for (const plan::Machine machine : {plan::Machine{cpu, DType::f32, nullptr}, plan::Machine{cpu, DType::bf16, nullptr},
+                                      plan::Machine{&kernels::cuda::table(), DType::f32, nullptr}}) {
+    const double dense_error = largest(logits_of(decoder.path(), machine, false), truth);
+    const double grid_error = largest(logits_of(decoder.path(), machine, true), truth);
+    INFO(machine.backend->name << ": dense " << dense_error << ", on grids " << grid_error);
     CHECK(grid_error < 4 * dense_error);
   }
 }
