@@ -224,7 +224,7 @@ Name lookup_grid(GraphBuild& build, const io::ChainSpec& spec, const Name& ids) 
   TableParts parts = table_parts(graph, lines, spec.name);
   for (Name* part : {&parts.codes, &parts.scale, &parts.least})
     if (!part->empty()) *part = graph.node("Gather", {*part, ids});
-  const Name rows = unpacked(graph, lines, parts, 2);
+  Name rows = unpacked(graph, lines, parts, 2);
   if (spec.layout.exact_rows == 0) return rows;
   return with_exact_rows(graph, build.weights.chain(spec), ids, rows);
 }
