@@ -44,7 +44,7 @@ GridMenu grid_menu(const Candidate& candidate, const tt::Matrix& weight, const E
 // A layer on a grid as it is stored.
 struct GridFit {
   quant::Quantised base;
-  tt::Chain correction;  // rank 0: without cores; and the exact rows of a table
+  tt::Chain correction;                                       // rank 0: without cores; and the exact rows of a table
   std::vector<std::vector<std::byte>> correction_bytes = {};  // of every core
   tt::Matrix fitted;                                          // [in x out]; empty for tables
 };

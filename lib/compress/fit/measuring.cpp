@@ -113,16 +113,16 @@ std::vector<double> effects_of(const Candidate& candidate, const GridMenu& menu,
 
 // The effect is not linear in the loss: a coarse grid moves later layers far from their inputs. The losses of a grid
 // are multiplied by the effect at that grid, or at the nearest coarser one that was probed, relative to the coarsest
-// one's; those of other forms by the effect at the probed grid with the nearest larger loss. The probed one has the same
-// exact rows: for a table that also decodes, look-ups alone would not tell what they are worth.
+// one's; those of other forms by the effect at the probed grid with the nearest larger loss. The probed one has the
+// same exact rows: for a table that also decodes, look-ups alone would not tell what they are worth.
 void scale_losses(GridMenu& menu, const std::vector<double>& effects) {
   for (GridChoice& choice : menu.choices) {
     const bool on_grid = choice.plan.form == PlannedForm::grid;
     double effect = effects[0];
     for (std::size_t i = 0; i < effects.size(); ++i) {
       const GridMenu::Probed& at = menu.probed[i];
-      const bool coarser = on_grid ? quant::bits_of(at.base->grid) <= quant::bits_of(choice.plan.grid)
-                                   : at.loss >= choice.loss;
+      const bool coarser =
+          on_grid ? quant::bits_of(at.base->grid) <= quant::bits_of(choice.plan.grid) : at.loss >= choice.loss;
       const bool same = std::ssize(at.exact_rows) == choice.plan.layout.exact_rows;
       if (coarser && same) effect = effects[i];
     }
@@ -178,8 +178,8 @@ void measure_grids(const std::vector<Measured>& layers, const Request& request, 
                     settings.factors && !first.fixed_grid};
     // GGUF has no table of bits and exact rows.
     if (settings.made_for != MadeFor::gguf) forms.exact_rows = exact_row_choices(first, layer.evidence.row_weights);
-    menus[static_cast<std::size_t>(i)] =
-        grid_menu(layer.job->candidate, read_weight(request.folder, layer.job->candidate), layer.evidence, first, forms);
+    menus[static_cast<std::size_t>(i)] = grid_menu(
+        layer.job->candidate, read_weight(request.folder, layer.job->candidate), layer.evidence, first, forms);
     if (!has_effect(request)) menus[static_cast<std::size_t>(i)].probed.clear();
   };
   std::vector<std::int64_t> together;
