@@ -9,6 +9,7 @@
 #include "kernels/philox.h"
 #include "lib/compress/calibration/block_flows.h"
 #include "lib/compress/fit/grid_fit.h"
+#include "lib/compress/refine/block_layers.h"
 #include "lib/compress/refine/block_update.h"
 #include "lib/compress/refine/where_it_pays.h"
 #include "lib/core/process.h"
@@ -72,7 +73,7 @@ Candidate as_fitted(const LayerJob& job) {
   return candidate;
 }
 
-// What a fit of a candidate costs, up to a constant factor: factorisation of the moment and products with the weight; a
+// The cost of a fit, up to a constant factor: factorisation of the moment and products with the weight; a
 // table is multiplied with the moment of its columns.
 double operations(const Candidate& candidate) {
   const auto in = static_cast<double>(candidate.in()), out = static_cast<double>(candidate.out());
@@ -150,30 +151,18 @@ double fit_seconds(const std::vector<LayerJob>& jobs, std::size_t sizes, bool ca
   return seconds;
 }
 
-std::string layer_of(const layers::Parameter& weight) { return weight.name.substr(0, weight.name.rfind(".weight")); }
-
-// As gains_by_refinement() of the chain that the plan becomes.
-bool gains(const LayerPlan& plan) {
-  return plan.form != PlannedForm::grid || plan.rank > 0 || quant::bits_of(plan.grid) < 4;
-}
-
 // The blocks that are refined at this size.
 std::int64_t refined_blocks(const BlockFlows& flows, const std::vector<LayerJob>& jobs, std::size_t size,
                             Refinement::When when) {
   std::set<std::string> layers;
   for (const LayerJob& job : jobs) {
-    const LayerAtSize& at = job.sizes[size];
-    if (!at.dense() && (when == Refinement::When::always || gains(at.plan))) layers.insert(job.candidate.name);
+    const auto chain = job.chain(size);
+    if (chain && (when == Refinement::When::always || gains_by_refinement(*chain))) layers.insert(job.candidate.name);
   }
-  models::ModelSpec spec = flows.spec();
-  models::common(spec).forms.clear();
   std::int64_t count = 0;
-  for (std::int64_t block = 0; block < models::common(spec).layers; ++block) {
-    const auto model = models::make_lone_block(spec, block, DType::f32);
-    count += std::ranges::any_of(model->parameters().all(), [&](const layers::Parameter& parameter) {
-      return layers.contains(layer_of(parameter));
-    });
-  }
+  for (std::int64_t block = 0; block < models::common(flows.spec()).layers; ++block)
+    count += std::ranges::any_of(linears_of_block(flows.spec(), block),
+                                 [&](const std::string& linear) { return layers.contains(linear); });
   return count;
 }
 
@@ -187,9 +176,7 @@ class SampledBlock {
     for (const LayerJob& job : jobs) jobs_[job.candidate.name] = &job;
     models::ModelSpec spec = flows.spec();
     models::common(spec).forms.clear();
-    const auto dense = models::make_lone_block(spec, number_, DType::f32);
-    for (const layers::Parameter& parameter : dense->parameters().all())
-      if (parameter.shape.dims() == 2) set_form(models::common(spec), parameter);
+    for (const std::string& linear : linears_of_block(spec, number_)) set_form(models::common(spec), linear);
     open(flows, spec);
     set_numbers();
     make_batch(flows);
@@ -209,24 +196,20 @@ class SampledBlock {
 
  private:
   // A chain is timed as a low-rank pair of its rank.
-  void set_form(models::Spec& spec, const layers::Parameter& parameter) {
-    const auto found = jobs_.find(layer_of(parameter));
-    layers::WeightForm& form = spec.forms[layer_of(parameter)];
-    form.storage = layers::Storage::fixed;
+  void set_form(models::Spec& spec, const std::string& linear) {
+    const auto found = jobs_.find(linear);
+    layers::WeightForm& form = spec.forms[linear] = form_in_block(nullptr);
     if (found == jobs_.end() || found->second->sizes[0].dense()) return;
     const LayerJob& job = *found->second;
     const LayerPlan& plan = job.sizes[0].plan;
     const bool grid = plan.form == PlannedForm::grid;
-    if (grid && plan.rank == 0) {
-      form = {};  // its codes and scales are trained
-      grids_[parameter.name] = plan.grid;
-      return;
-    }
-    const std::int64_t rank = std::max<std::int64_t>(plan.rank, 1);
-    form.layout = tt::tt_layout({job.candidate.in()}, {job.candidate.out()}, {1, rank, 1});
-    form.initial_ranks = form.layout.ranks;
-    form.folded = true;
-    if (!grid) form.storage = layers::Storage::chain;
+    io::ChainSpec pair;
+    if (grid) pair.base = plan.grid;
+    const std::int64_t rank = grid ? plan.rank : std::max<std::int64_t>(plan.rank, 1);
+    pair.layout = tt::tt_layout({job.candidate.in()}, {job.candidate.out()}, {1, rank, 1});
+    pair.initial_ranks = pair.layout.ranks;
+    form = form_in_block(&pair);
+    if (grid && rank == 0) grids_[linear] = plan.grid;
   }
 
   void open(const BlockFlows& flows, const models::ModelSpec& spec) {
@@ -246,7 +229,8 @@ class SampledBlock {
       fill_random(numbers, 0.1);
       if (!rule_ || !BlockUpdateRule::is_on_grid(parameter)) continue;
       const tt::Matrix weight(parameter.shape[0], parameter.shape[1], {numbers.begin(), numbers.end()});
-      rule_->set_grid(parameter, quant::TrainedGrid(quant::round_linear(weight, grids_.at(parameter.name)), numbers));
+      rule_->set_grid(parameter,
+                      quant::TrainedGrid(quant::round_linear(weight, grids_.at(layer_of(parameter))), numbers));
     }
     engine_->weights_changed();
   }

@@ -32,7 +32,7 @@ class FileSource {
   // there is none. InputError if two names exist and differ.
   const Entry* find(const std::string& name, const std::vector<std::string>& aliases = {}) const;
   const Entry& require(const std::string& name, const std::vector<std::string>& aliases = {}) const;
-  // What an entry of codes stands for: the whole weight of the chain, or one of its cores.
+  // Codes in the file are the whole weight of a chain, or one of its cores.
   struct Codes {
     const io::ChainSpec* chain;
     std::optional<std::size_t> core = {};

@@ -121,10 +121,6 @@ Matrix WeightReader::as_stored(const io::ChainSpec& spec) const {
   return spec.table() || spec.conv1d ? weight : tt::transposed(weight);
 }
 
-io::StoredType WeightReader::dense_type(const io::ChainSpec& spec) const {
-  if (spec.base || spec.cores) return spec.dense_type;
-  const io::ModelFolder::Entry* first = folder_.find(spec.core_name(0));
-  return first ? first->tensor.type : io::StoredType::F32;
-}
+io::StoredType WeightReader::dense_type(const io::ChainSpec& spec) const { return io::dense_type_of(folder_, spec); }
 
 }  // namespace comera::exporting

@@ -91,9 +91,7 @@ Difference compare(io::OnnxFile& file, const models::ModelSpec& spec, WeightType
 double coarseness(const io::ModelFolder& folder, const io::ComeraBlock& block) {
   double coarser = 1;
   for (const io::ChainSpec& chain : block.chains) {
-    const io::ModelFolder::Entry* core = folder.find(chain.core_name(0));
-    if (!core && !chain.base) continue;
-    const io::StoredType type = chain.base || chain.cores ? chain.dense_type : core->tensor.type;
+    const io::StoredType type = io::dense_type_of(folder, chain);
     coarser = std::max(coarser, type == io::StoredType::BF16 ? 0x1p16 : type == io::StoredType::F16 ? 0x1p13 : 1.0);
   }
   return coarser;

@@ -76,6 +76,12 @@ void require_finite_scales(const ModelFolder& folder, const std::string& name, s
 
 }  // namespace
 
+StoredType dense_type_of(const ModelFolder& folder, const ChainSpec& chain) {
+  if (chain.base || chain.cores) return chain.dense_type;
+  const ModelFolder::Entry* first = folder.find(chain.core_name(0));
+  return first ? first->tensor.type : StoredType::F32;
+}
+
 std::vector<float> read_core(const ModelFolder& folder, const ChainSpec& spec, std::size_t k) {
   const std::string name = spec.core_name(k);
   const FileShape shape = spec.layout.core_shape(k);

@@ -115,6 +115,8 @@ std::vector<std::int32_t> rising_indices(const ModelFolder& folder, const std::s
 // activation between its factors, which is no matrix.
 tt::FloatChain read_chain(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold);
 
+// The type of the dense weight: as described, else that of the first core; F32 of a zero matrix.
+StoredType dense_type_of(const ModelFolder& folder, const ChainSpec& chain);
 // Core k as floats, in the shape of Layout::core_shape(). InputError for a value that is not finite.
 std::vector<float> read_core(const ModelFolder& folder, const ChainSpec& chain, std::size_t k);
 // The numbers on the grid, as read_matrix() gives them. `chain` has a base.

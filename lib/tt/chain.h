@@ -36,7 +36,7 @@ void check_chain(const Chain& chain, const std::string& what);
 std::int64_t stored_numbers(const Chain& chain);  // entries of the cores as stored, and of exact rows
 std::int64_t stored_indices(const Chain& chain);  // entries of order, gauge and exact ids, 4 bytes each
 
-// How the numbers of a core are stored: `count` in `bytes`. The last block may have fewer numbers, not fewer bytes.
+// A core is stored in blocks: `count` numbers in `bytes`. The last block may have fewer numbers, not fewer bytes.
 struct CoreBlocks {
   std::int64_t count = 1, bytes = 4;
 

@@ -84,6 +84,20 @@ run_refused() {
   expect_no_file new
 }
 
+# change_byte FILE PATTERN: another byte near the end of the first tensor whose name matches, a shell pattern.
+change_byte() {
+  python3 - "$@" <<'CHANGE'
+import fnmatch, json, struct, sys
+path, pattern = sys.argv[1:]
+data = bytearray(open(path, 'rb').read())
+size = struct.unpack('<Q', data[:8])[0]
+header = json.loads(data[8:8 + size])
+name = next(name for name in header if fnmatch.fnmatchcase(name, pattern))
+data[8 + size + header[name]['data_offsets'][1] - 4] ^= 64
+open(path, 'wb').write(data)
+CHANGE
+}
+
 finish() {
   [ -e "$work/.unknown" ] && fail "no unknown command: $(sort -u "$work/.unknown")"
   [ "$failures" = 0 ] && exit 0

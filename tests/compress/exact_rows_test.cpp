@@ -174,7 +174,7 @@ TEST_CASE("exact rows: beside a grid they are stored in half precision and certi
   const Evidence evidence = table_evidence(&moments, words(), 3);
   GridFit fit = fit_on_grid(words(), table, evidence, plan);
   CHECK(fit.correction.exact_ids == std::vector<std::int32_t>{3, 7, 41});
-  round_exact_rows(fit.correction, io::StoredType::F16);
+  store_exact_rows(fit.correction, io::StoredType::F16);
   tt::Matrix fitted = quant::expand_table(fit.base);
   tt::put_exact_rows(fit.correction, fitted);
   for (const std::int32_t row : {3, 7, 41}) {

@@ -6,10 +6,10 @@ Embeddings of sentences, losses on text, gradients of every parameter, and folde
 usage: with_comera_tt.py PROGRAM WORK
 """
 import filecmp
+import functools
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 import numpy as np
@@ -19,20 +19,12 @@ from transformers import AutoConfig, AutoTokenizer, LlamaConfig, LlamaForCausalL
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(here, "../../recipes/python"), os.path.join(here, "../models/interop")]
 import comera_tt
+from checks import expect, run
 from llama_reference import perplexity
 
 PROGRAM, WORK = sys.argv[1:]
 SENTENCES = ["The cat sits outside.", "A man is playing guitar, loudly!", "I love pasta", "x"]
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit(f"failed: {what}")
-
-
-def program(*words, text=None):
-    return json.loads(subprocess.run([PROGRAM, *words, "--json"], input=text, capture_output=True, text=True,
-                                     check=True).stdout)
+program = functools.partial(run, PROGRAM)
 
 
 def embeddings(model, folder):

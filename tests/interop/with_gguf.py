@@ -7,9 +7,8 @@ largest move of its logits.
 
 usage: with_gguf.py PROGRAM FILE.gguf WORK
 """
-import json
+import functools
 import os
-import subprocess
 import sys
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
@@ -18,21 +17,13 @@ import onnxruntime
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from checks import expect, run
+
 PROGRAM, FILE, WORK = sys.argv[1:]
 TEXTS = ["Once upon a time, there was a little girl named Lily. One day she found a big red ball in the park and",
          "The capital of France is", "def add(a, b):\n    return a + b", "In 1969 3 people flew to the moon; 2 walked on it.",
          "<|im_start|>user\nWhat is a tensor?<|im_end|>\n<|im_start|>assistant\n"]
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit(f"failed: {what}")
-
-
-def program(*words, text=None):
-    done = subprocess.run([PROGRAM, *words, "--json"], capture_output=True, text=True, input=text)
-    expect(done.returncode == 0, f"{' '.join(words)}: {done.stderr}")
-    return json.loads(done.stdout)
+program = functools.partial(run, PROGRAM)
 
 
 def of_graph(session, ids):

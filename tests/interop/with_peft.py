@@ -6,9 +6,9 @@ adapter, and base and adapter merge to comera's numbers.
 
 usage: with_peft.py PROGRAM STORIES BITS WORK; BITS is a tensorized STORIES with corrections.
 """
+import functools
 import json
 import os
-import subprocess
 import sys
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
@@ -18,6 +18,8 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
 from transformers import LlamaForCausalLM
 
+from checks import expect, run
+
 PROGRAM, STORIES, BITS, WORK = sys.argv[1:]
 EPS = 2.0 ** -24  # of one rounding to float32
 # The error of one rounding to a type: relative to the number, and the smallest one.
@@ -26,17 +28,7 @@ ROUNDING = {torch.float32: (EPS, 2.0 ** -150), torch.float16: (2.0 ** -11, 2.0 *
 TEXTS = ["Once upon a time, there was a little girl named Lily. One day she found a big red ball in the park and",
          "Tom and Ben liked to play in the rain.", "The cat", "She said, \"Thank you, mom! I love this cake!\"",
          "One night, the moon was very big and the stars were bright. A small owl sat on a tree and looked at them."]
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit(f"failed: {what}")
-
-
-def program(*words):
-    done = subprocess.run([PROGRAM, *words, "--json"], capture_output=True, text=True)
-    expect(done.returncode == 0, f"{' '.join(words)}: {done.stderr}")
-    return json.loads(done.stdout)
+program = functools.partial(run, PROGRAM)
 
 
 def base_of(folder, dtype):

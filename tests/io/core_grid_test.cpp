@@ -3,10 +3,9 @@
 #include <cstring>
 #include <limits>
 
-#include "lib/core/error.h"
 #include "lib/core/half.h"
-#include "lib/io/tt_format.h"
 #include "tests/core/temporary_folder.h"
+#include "tests/io/refused_block.h"
 
 using namespace comera;
 using namespace comera::io;
@@ -15,19 +14,6 @@ using Catch::Contains;
 namespace {
 
 Json config_of(const ComeraBlock& block) { return {{"comera", to_json(block)}}; }
-
-std::string message(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-std::string message_for(const Json& config) {
-  return message([&] { parse_comera_block(config, "config.json"); });
-}
 
 }  // namespace
 
@@ -67,7 +53,7 @@ TEST_CASE("tt format: cores on a grid are one line of blocks in C order") {
   CHECK(forms[0].form == "lowrank:q8_0");
   CHECK((forms[0].parameters == 46 && forms[0].bytes == 102 && forms[0].bytes_dense == 120));
 
-  // What is refused, by name.
+  // Each of these is refused by name.
   Json config = config_of(block);
   Json& up = config["comera"]["tensors"]["up"];
   up["cores"] = "q9_9";

@@ -7,6 +7,7 @@
 #include "lib/io/chain_parts.h"
 #include "tests/core/cpu_seconds.h"
 #include "tests/core/temporary_folder.h"
+#include "tests/io/refused_block.h"
 
 using namespace comera;
 using namespace comera::io;
@@ -63,20 +64,6 @@ ChainSpec gauged() {
   ChainSpec chain{"encoder.output", {5, 12}, tt::tt_layout({3, 2, 2}, {5}, {1, 2, 4, 3, 1}), {1, 2, 4, 3, 1}, true};
   chain.layout.sorted = chain.layout.gauge = true;
   return chain;
-}
-
-template <class Work>
-std::string message(Work work) {
-  try {
-    work();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-std::string message_for(const Json& config) {
-  return message([&] { parse_comera_block(config, "config.json"); });
 }
 
 }  // namespace

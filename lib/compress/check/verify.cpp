@@ -173,8 +173,7 @@ class Verifier {
     const io::ModelFolder::Entry* core = compressed_.find(chain.base ? chain.base_name() : chain.core_name(0));
     if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor).span()) != layer.weight_hash)
       check.fault = "the dense weight is not the one that it was made from";
-    else if (!core || hash_chain(compressed_, chain,
-                                 chain.base || chain.cores ? chain.dense_type : core->tensor.type) != layer.chain_hash)
+    else if (!core || hash_chain(compressed_, chain, io::dense_type_of(compressed_, chain)) != layer.chain_hash)
       check.fault = chain.layout.exact_rows > 0 ? "the cores or exact rows are not the ones that were written"
                                                 : "the cores are not the ones that were written";
     else if (!agrees(layer.rel_error, check.rel_error, weight_tolerance))

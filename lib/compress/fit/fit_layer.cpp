@@ -15,30 +15,27 @@ namespace {
 
 using TensorBytes = std::vector<std::vector<std::byte>>;
 
-// The bytes of a chain's tensors in the order of tensors_of(). Exact rows are bitwise copies from the dense tensor; if
-// `dense` is empty they are numbers of the type.
-TensorBytes stored_bytes_of(TensorBytes cores, const tt::Chain& chain, io::StoredType type,
-                            std::span<const std::byte> dense) {
+// The bytes of a chain's tensors in the order of tensors_of(), of those of its cores and of its exact rows.
+TensorBytes stored_bytes_of(TensorBytes cores, const tt::Chain& chain, std::vector<std::byte> exact_rows) {
   TensorBytes all = std::move(cores);
   for (const std::vector<std::int32_t>* indices : {&chain.order, &chain.gauge, &chain.exact_ids}) {
     if (indices->empty()) continue;
     const auto* bytes = reinterpret_cast<const std::byte*>(indices->data());
     all.emplace_back(bytes, bytes + indices->size() * sizeof(std::int32_t));
   }
-  if (chain.exact_ids.empty()) return all;
-  std::vector<std::byte>& rows = all.emplace_back();
-  if (dense.empty()) {
-    const std::vector<float> values(chain.exact_rows.begin(), chain.exact_rows.end());
-    rows.resize(values.size() * io::size_of(type));
-    io::from_floats(values, type, rows);
-    return all;
-  }
+  if (!exact_rows.empty()) all.push_back(std::move(exact_rows));
+  return all;
+}
+
+// Bitwise copies from the dense tensor.
+std::vector<std::byte> exact_rows_of(const tt::Chain& chain, io::StoredType type, std::span<const std::byte> dense) {
   const std::size_t row_bytes = static_cast<std::size_t>(chain.layout.columns()) * io::size_of(type);
+  std::vector<std::byte> rows;
   for (const std::int32_t id : chain.exact_ids) {
     const auto row = dense.subspan(static_cast<std::size_t>(id) * row_bytes, row_bytes);
     rows.insert(rows.end(), row.begin(), row.end());
   }
-  return all;
+  return rows;
 }
 
 LayerOutcome dense_outcome(const Candidate& candidate, const std::string& reason) {
@@ -72,7 +69,7 @@ LayerOutcome fit(const LayerFactors& factors, const LayerPlan& plan, const Candi
   outcome.parameters = tt::stored_numbers(chain);
   outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
   factors.measure(chain, outcome);
-  stored = stored_bytes_of(std::move(cores), chain, candidate.type, dense);
+  stored = stored_bytes_of(std::move(cores), chain, exact_rows_of(chain, candidate.type, dense));
   outcome.chain_hash = hash_of(stored);
   return outcome;
 }
@@ -82,8 +79,7 @@ void require_finite_rows(const tt::Chain& chain, const std::string& name) {
     if (!std::isfinite(chain.exact_rows[i]))
       fail_input(
           "[tensorize] {}: row {} has a number beyond half precision, the type of exact rows beside bits; leave its "
-          "exact "
-          "rows out, --layer '{}=exact:0'",
+          "exact rows out, --layer '{}=exact:0'",
           name, chain.exact_ids[i / static_cast<std::size_t>(chain.layout.columns())], name);
 }
 
@@ -101,10 +97,9 @@ LayerOutcome fit_grid(const tt::Matrix& weight, const Evidence& evidence, const 
   outcome.form = io::form_name(*outcome.chain);
   outcome.parameters = candidate.elements() + tt::stored_numbers(fit.correction);
   outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
-  const io::StoredType type = core_type(*outcome.chain, candidate.type);
-  round_exact_rows(fit.correction, type);
+  std::vector<std::byte> exact_rows = store_exact_rows(fit.correction, core_type(*outcome.chain, candidate.type));
   require_finite_rows(fit.correction, candidate.name);
-  stored = stored_bytes_of(std::move(fit.correction_bytes), fit.correction, type, {});
+  stored = stored_bytes_of(std::move(fit.correction_bytes), fit.correction, std::move(exact_rows));
   stored.insert(stored.begin(), fit.base.bytes);
   Evidence measured = evidence;
   if (candidate.also_decodes) measured.inputs = nullptr;  // the certificate of a word table is that of its rows

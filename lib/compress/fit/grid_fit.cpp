@@ -86,14 +86,12 @@ Losses linear_losses(const Matrix& weight, Matrix fitted, const Evidence& eviden
 }
 
 // Low rank, or the TT form that loses less than it at equal bytes, which is known when it is fitted.
-void add_factors(GridMenu& menu, const Candidate& candidate, const Matrix& weight, const MomentGroup& inputs,
+void add_factors(GridMenu& menu, const Candidate& candidate, const Matrix& weight, const Evidence& evidence,
                  const LayerPlan& first) {
-  // Of the squared norm: each of two factors on q8_0 has an error of about .006 of its norm.
+  // A share of the squared norm: each of two factors on q8_0 has an error of about .006 of its norm.
   constexpr double rounded = 7e-5;
-  const tt::KeptMatrix& moment = inputs.fit.moment;
-  const bool wide = weight.columns > weight.rows;
-  const std::vector<double> losses = tt::whitened_losses(tt::KeptMatrix(Matrix(weight)), moment,
-                                                         wide ? Matrix() : tt::multiply(*moment.get(), weight));
+  const std::vector<double> losses =
+      linear_losses(weight, Matrix(weight.rows, weight.columns), evidence, true).corrected;  // of no grid at all
   LayerPlan plan = first;
   plan.form = PlannedForm::automatic;
   for (std::int64_t rank = 8; rank <= break_even_rank(candidate); rank += std::max<std::int64_t>(8, rank / 32 * 8)) {
@@ -160,8 +158,8 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
     }
     if (probes) menu.probed.push_back({shared, plain});
   }
-  const bool known = evidence.inputs && !candidate.table && first.rank == 0 && candidate.in() <= most_inputs;
-  if (forms.factors && known) add_factors(menu, candidate, weight, *evidence.inputs, first);
+  const bool known = evidence.inputs && !candidate.table && first.rank == 0 && candidate.in() <= widest_spectrum;
+  if (forms.factors && known) add_factors(menu, candidate, weight, evidence, first);
   return menu;
 }
 

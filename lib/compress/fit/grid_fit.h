@@ -15,14 +15,13 @@ struct GridChoice {
   double loss = 0;
 };
 
-// What a menu has beside the grids; corrections and factors are for linear layers whose inputs are known.
+// The forms in a menu. Corrections and factors are for linear layers whose inputs are known.
 struct MenuForms {
   std::vector<quant::Grid> grids;
   bool corrections = true;                     // of several ranks; if `first` has a rank, that rank alone
-  bool factors = false;                        // low-rank and TT forms in place of a grid, up to `most_inputs`
+  bool factors = false;                        // low-rank and TT forms in place of a grid, up to `widest_spectrum`
   std::vector<std::int64_t> exact_rows = {0};  // numbers of exact rows of a table
 };
-constexpr std::int64_t most_inputs = 2048;  // above it the spectrum takes longer than the fit on a grid
 
 // The loss of a layer in each form. `norm` becomes the loss of the zero matrix. Without coordinate descent, which
 // lowers the losses of all grids by about the same share.

@@ -57,8 +57,6 @@ class TableCurve {
   std::vector<double> losses_;
 };
 
-constexpr std::int64_t large = 2048;  // above it, a spectrum takes many seconds
-
 tt::CoreBlocks blocks_of(const LayerPlan& plan, const Candidate& candidate) {
   if (plan.cores) return {quant::block, quant::block_bytes(*plan.cores)};
   return {1, static_cast<std::int64_t>(io::size_of(candidate.type))};
@@ -106,7 +104,7 @@ LayerFactors::LayerFactors(const Candidate& candidate, Matrix weight, Evidence e
       target_(weight_),
       curve_(std::make_unique<Curve>()) {
   if (evidence_.inputs && evidence_.inputs->moved()) target_ = target_of(*weight_, *evidence_.inputs);
-  if (candidate.table && (!evidence_.row_weights.empty() || candidate.out() <= large))
+  if (candidate.table && (!evidence_.row_weights.empty() || candidate.out() <= widest_spectrum))
     curve_->table.emplace(*weight_, evidence_);
   else if (evidence_.inputs)
     curve_->whitened.emplace(target_, evidence_.inputs->fit.moment);

@@ -14,6 +14,9 @@
 
 namespace comera::compress {
 
+// Inputs or columns; above it the full spectrum of a layer takes longer than its fit.
+constexpr std::int64_t widest_spectrum = 2048;
+
 // Known statistics of a layer's inputs. All fields are empty without calibration.
 struct Evidence {
   const MomentGroup* inputs = nullptr;  // of linear layers, and of decoders of words on a grid

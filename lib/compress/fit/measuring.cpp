@@ -12,8 +12,6 @@
 namespace comera::compress {
 namespace {
 
-constexpr std::int64_t large = 2048;  // above it, the full spectrum of a layer takes longer than its factorisation
-
 // Without spectra the error falls linearly with the rank.
 std::vector<double> straight_losses(const Candidate& candidate) {
   const std::int64_t largest = std::min(candidate.in(), candidate.out());
@@ -162,7 +160,8 @@ struct Measured {
 // large.
 bool is_large(const Measured& layer) {
   const MomentGroup* inputs = layer.evidence.inputs;
-  return (inputs && inputs->fit.moment.rows > large) || layer.job->candidate.elements() > std::int64_t{1} << 26;
+  return (inputs && inputs->fit.moment.rows > widest_spectrum) || layer.job->candidate.elements() > std::int64_t{1}
+                                                                                                        << 26;
 }
 
 // Layers that are stored on grids. The probes run one after the other, on all threads.
@@ -269,8 +268,9 @@ void weigh(const std::vector<LayerJob*>& measured, bool calibrated) {
 bool uses_spectra(const std::vector<LayerJob>& jobs, const Request& request) {
   if (!request.settings.goal.needs_losses()) return false;
   if (request.calibrated() || request.settings.goal.tolerance) return true;
-  return std::all_of(jobs.begin(), jobs.end(),
-                     [](const LayerJob& job) { return std::min(job.candidate.in(), job.candidate.out()) <= large; });
+  return std::all_of(jobs.begin(), jobs.end(), [](const LayerJob& job) {
+    return std::min(job.candidate.in(), job.candidate.out()) <= widest_spectrum;
+  });
 }
 
 void measure_layers(std::vector<LayerJob>& jobs, const Request& request) {

@@ -8,17 +8,18 @@
 
 namespace comera::compress {
 
-std::vector<std::byte> store_core(std::span<float> numbers, const io::ChainSpec& spec, io::StoredType dense) {
-  if (spec.cores) {
-    const tt::Matrix line(1, std::ssize(numbers), {numbers.begin(), numbers.end()});
-    std::vector<std::byte> bytes = quant::round_table(line, *spec.cores).bytes;
-    quant::decode_line(*spec.cores, bytes, numbers);
-    return bytes;
-  }
-  const io::StoredType type = core_type(spec, dense);
+std::vector<std::byte> store_numbers(std::span<float> numbers, io::StoredType type) {
   std::vector<std::byte> bytes(numbers.size() * io::size_of(type));
   io::from_floats(numbers, type, bytes);
   io::to_floats(type, bytes, numbers);
+  return bytes;
+}
+
+std::vector<std::byte> store_core(std::span<float> numbers, const io::ChainSpec& spec, io::StoredType dense) {
+  if (!spec.cores) return store_numbers(numbers, core_type(spec, dense));
+  const tt::Matrix line(1, std::ssize(numbers), {numbers.begin(), numbers.end()});
+  std::vector<std::byte> bytes = quant::round_table(line, *spec.cores).bytes;
+  quant::decode_line(*spec.cores, bytes, numbers);
   return bytes;
 }
 
@@ -44,12 +45,11 @@ std::vector<std::vector<std::byte>> store_cores(tt::Chain& chain, const io::Chai
   return all;
 }
 
-void round_exact_rows(tt::Chain& chain, io::StoredType type) {
+std::vector<std::byte> store_exact_rows(tt::Chain& chain, io::StoredType type) {
   std::vector<float> numbers(chain.exact_rows.begin(), chain.exact_rows.end());
-  std::vector<std::byte> bytes(numbers.size() * io::size_of(type));
-  io::from_floats(numbers, type, bytes);
-  io::to_floats(type, bytes, numbers);
+  std::vector<std::byte> bytes = store_numbers(numbers, type);
   chain.exact_rows.assign(numbers.begin(), numbers.end());
+  return bytes;
 }
 
 }  // namespace comera::compress

@@ -4,6 +4,7 @@
 
 #include "lib/compress/fit/fit_layer.h"
 #include "lib/compress/fit/stored_cores.h"
+#include "lib/compress/refine/block_layers.h"
 #include "lib/compress/refine/where_it_pays.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
@@ -14,18 +15,6 @@
 
 namespace comera::compress {
 namespace {
-
-constexpr std::string_view weight_ending = ".weight";
-
-std::vector<std::byte> bytes_of(std::span<const float> numbers, io::StoredType type) {
-  std::vector<std::byte> bytes(numbers.size() * io::size_of(type));
-  io::from_floats(numbers, type, bytes);
-  return bytes;
-}
-
-std::string layer_of(const layers::Parameter& weight) {
-  return weight.name.substr(0, weight.name.size() - weight_ending.size());
-}
 
 // A bias, or the gain or shift of a norm.
 bool is_vector(const layers::Parameter& parameter) {
@@ -49,11 +38,6 @@ quant::Quantised stored_base(const LayerAtSize& at) {
   return {*chain.base, chain.base_lines(), chain.base_numbers(), {bytes.begin(), bytes.end()}};
 }
 
-void round_numbers(std::span<float> numbers, io::StoredType type) {
-  const std::vector<std::byte> bytes = bytes_of(numbers, type);
-  io::to_floats(type, bytes, numbers);
-}
-
 }  // namespace
 
 BlockRefiner::BlockRefiner(std::vector<LayerJob>& jobs, const io::ModelFolder& folder, InputMoments& moments,
@@ -64,7 +48,7 @@ BlockRefiner::BlockRefiner(std::vector<LayerJob>& jobs, const io::ModelFolder& f
 
 std::optional<BlockOutcome> BlockRefiner::refine(std::size_t block, std::size_t size) {
   if (static_cast<std::int64_t>(block) >= models::common(flows_.spec()).layers) return std::nullopt;
-  const std::vector<std::string> linears = linears_of(block);
+  const std::vector<std::string> linears = linears_of_block(flows_.spec(), static_cast<std::int64_t>(block));
   if (std::none_of(linears.begin(), linears.end(), [&](const auto& name) { return is_refined(name, size); }))
     return std::nullopt;
   flows_.open(block, size);
@@ -81,17 +65,6 @@ std::optional<BlockOutcome> BlockRefiner::refine(std::size_t block, std::size_t 
   adopt(trainer, linears, block, size);
   trainer.give_outputs();
   return outcome;
-}
-
-std::vector<std::string> BlockRefiner::linears_of(std::size_t block) const {
-  models::ModelSpec spec = flows_.spec();
-  models::common(spec).forms.clear();
-  const auto model = models::make_lone_block(spec, static_cast<std::int64_t>(block), DType::f32);
-  std::vector<std::string> names;
-  for (const layers::Parameter& parameter : model->parameters().all())
-    if (parameter.shape.dims() == 2)
-      names.push_back(parameter.name.substr(0, parameter.name.size() - weight_ending.size()));
-  return names;
 }
 
 LayerJob* BlockRefiner::compressed(const std::string& linear, std::size_t size) const {
@@ -112,16 +85,8 @@ models::ModelSpec BlockRefiner::spec_of(const std::vector<std::string>& linears,
   auto& forms = models::common(spec).forms;
   forms.clear();
   for (const std::string& name : linears) {
-    layers::WeightForm& form = forms[name];
-    form.storage = layers::Storage::fixed;
     const LayerJob* job = compressed(name, size);
-    if (!job) continue;
-    const io::ChainSpec& chain = *job->sizes[size].outcome->chain;
-    form.layout = chain.layout;
-    form.initial_ranks = chain.initial_ranks;
-    form.folded = true;
-    if (!chain.base) form.storage = layers::Storage::chain;
-    if (chain.base && chain.layout.empty()) form = {};  // dense: its codes and scales are trained
+    forms[name] = form_in_block(job ? &*job->sizes[size].outcome->chain : nullptr);
   }
   return spec;
 }
@@ -185,7 +150,7 @@ void BlockRefiner::round(BlockTrainer& trainer, std::size_t size) const {
       store_core(BlockTrainer::numbers(*core), stored, job.candidate.type);
   }
   for (const layers::Parameter& parameter : trainer.model().parameters().all())
-    if (is_vector(parameter)) round_numbers(BlockTrainer::numbers(parameter), type_of(parameter));
+    if (is_vector(parameter)) store_numbers(BlockTrainer::numbers(parameter), type_of(parameter));
   trainer.round_scales();
   trainer.changed();
 }
@@ -198,7 +163,7 @@ void BlockRefiner::save(BlockTrainer& trainer, const BlockOutcome& outcome, std:
       if (!is_vector(parameter)) continue;
       const std::string tensor = flows_.tensor_of(parameter);
       const io::ModelFolder::Entry& entry = *folder_.find(tensor);
-      std::vector<std::byte> bytes = bytes_of(BlockTrainer::numbers(parameter), entry.tensor.type);
+      std::vector<std::byte> bytes = store_numbers(BlockTrainer::numbers(parameter), entry.tensor.type);
       if (!std::ranges::equal(bytes, folder_.file_of(entry).bytes(entry.tensor)))
         vectors.push_back({tensor, entry.tensor.type, std::move(bytes)});
     }
@@ -217,7 +182,7 @@ void BlockRefiner::save_layer(BlockTrainer& trainer, LayerJob& job, std::size_t 
   std::vector<io::TensorToWrite> tensors = tensors_of(*outcome.chain, job.candidate.type);
   std::vector<std::vector<std::byte>> stored;
   Hasher hasher;
-  const layers::Parameter* weight = trainer.model().parameters().find(job.candidate.name + std::string(weight_ending));
+  const layers::Parameter* weight = trainer.model().parameters().find(job.candidate.name + ".weight");
   for (io::TensorToWrite& tensor : tensors) {
     const layers::Parameter* core = trainer.model().parameters().find(tensor.name);
     if (core) {

@@ -33,7 +33,6 @@ class BlockRefiner {
     io::StoredType type = io::StoredType::F32;
     std::vector<std::byte> bytes;
   };
-  std::vector<std::string> linears_of(std::size_t block) const;
   models::ModelSpec spec_of(const std::vector<std::string>& linears, std::size_t size) const;
   LayerJob* compressed(const std::string& linear, std::size_t size) const;
   bool is_refined(const std::string& linear, std::size_t size) const;  // true: its block is refined

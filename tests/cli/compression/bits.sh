@@ -135,16 +135,7 @@ expect_exit 2
 expect_err 'corrections are fitted to text'
 
 # A changed byte of a line is found.
-python3 - <<'PY'
-import json, struct
-path = "four/model.safetensors"
-data = bytearray(open(path, "rb").read())
-size = struct.unpack("<Q", data[:8])[0]
-header = json.loads(data[8:8 + size])
-begin = next(v["data_offsets"][0] for k, v in header.items() if k.endswith(".base"))
-data[8 + size + begin + 5] ^= 1
-open(path, "wb").write(data)
-PY
+change_byte four/model.safetensors '*.base'
 run "$COMERA" inspect four --verify bert
 expect_exit 1
 expect_out 'not the ones that were written'

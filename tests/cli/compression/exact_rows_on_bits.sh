@@ -74,14 +74,7 @@ expect_same_bytes resumed/model.safetensors two/model.safetensors
 
 # inspect --verify detects a changed exact row.
 cp -r two broken
-python3 - "$words.exact.rows" <<'E2'
-import json, struct, sys
-data = bytearray(open('broken/model.safetensors', 'rb').read())
-n = struct.unpack('<Q', data[:8])[0]
-begin, end = json.loads(data[8:8 + n])[sys.argv[1]]['data_offsets']
-data[8 + n + end - 4] ^= 64
-open('broken/model.safetensors', 'wb').write(data)
-E2
+change_byte broken/model.safetensors "$words.exact.rows"
 run "$COMERA" inspect broken --verify bert
 expect_exit 1
 expect_out 'the cores or exact rows are not the ones that were written'

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t most_added = 1 << 20, longest_added = 1 << 12;
 
-// What \w means in the regular expressions of Rust: letters, marks, digits, connectors, circled letters, joiners. Other
+// \w in the regular expressions of Rust matches letters, marks, digits, connectors, circled letters, joiners. Other
 // numbers, such as fractions, are none.
 bool is_word_character(std::uint32_t c) {
   const auto within = [c](std::uint32_t first, std::uint32_t last) { return c >= first && c <= last; };
