@@ -7,7 +7,6 @@ usage: with_comera_tt.py PROGRAM WORK
 """
 import filecmp
 import functools
-import json
 import os
 import shutil
 import sys
