@@ -205,7 +205,7 @@ int plan_run(const OptionValues& values, RunSetup& setup) {
 int train_and_report(const OptionValues& values, RunSetup setup) {
   const std::string& verb = values.table().verb();
   std::int64_t steps = 0;
-  const StopAnswer answer("stopping after this step; again to quit now", false);
+  const StopAnswer answer("stopping; the steps done are kept; again to quit now", false);
   catch_size_limit();
   return_freed_memory();
   const train::RunResult result = learn(values, setup, steps);

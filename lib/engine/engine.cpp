@@ -201,9 +201,20 @@ void Engine::prepare_walk(layers::Walk& walk) { model().prepare(walk); }
 void Engine::train_walk(layers::Walk& walk, const Batch& batch) {
   layers::Keeper& keeper = options_.keeper ? *options_.keeper : layers::exact_keeper();
   keeper.begin(&device_state_->scalars);
+  poll_in(walk);
   model().forward(walk, batch, layers::SavePolicy(options_.recompute, true, keeper));
   walk.backward_begins();
+  if (updates_in_backward()) walk.set_poll(nullptr);
   model().backward(walk, *sink_);
+}
+
+void Engine::poll_in(layers::Walk& walk) const {
+  if (options_.poll && !device_steps_) walk.set_poll(&options_.poll);
+}
+
+bool Engine::updates_in_backward() const {
+  const auto& parameters = model().parameters().all();
+  return std::any_of(parameters.begin(), parameters.end(), [](const Parameter& one) { return one.at_once; });
 }
 
 void Engine::finish_walk(layers::Walk& walk) {
@@ -215,6 +226,7 @@ void Engine::finish_walk(layers::Walk& walk) {
 }
 
 void Engine::evaluate_walk(layers::Walk& walk, const Batch& batch) {
+  poll_in(walk);
   layers::Outputs outputs = model().forward(walk, batch, layers::SavePolicy(layers::Recompute::none, false));
   if (!walk.recording()) {
     fetch(outputs);

@@ -30,6 +30,10 @@ struct EngineOptions {
   bool fetch_hidden = false;                         // evaluations return hidden states
   bool call_by_call = false;                         // on a device, steps are no graphs
   std::shared_ptr<layers::Keeper> keeper = nullptr;  // of the values that the backward reads; null: as they are
+  // Called before each op of an evaluation, and of a training step until the first weight changes. It may throw to
+  // abandon them: weights and the state of the update are then as before. Not called on a device, where a step is one
+  // call.
+  std::function<void()> poll = nullptr;
 
   bool training() const { return update != nullptr; }
 };
@@ -164,6 +168,8 @@ class Engine {
   void begin_walk(layers::Walk& walk);
   void prepare_walk(layers::Walk& walk);
   void train_walk(layers::Walk& walk, const Batch& batch);
+  void poll_in(layers::Walk& walk) const;
+  bool updates_in_backward() const;
   void evaluate_walk(layers::Walk& walk, const Batch& batch);
   void finish_walk(layers::Walk& walk);
   Scores run_evaluation(const Key& key, const Batch& batch);

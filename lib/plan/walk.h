@@ -4,6 +4,7 @@
 // allocates nothing.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,7 @@ class Walk {
       record_call(op.name, op.run != nullptr, workspace, flops(args));
     } else {
       take_workspace(workspace, call);
+      if (poll_) (*poll_)();
       if (!silent_) check(op.name, profile_ ? profiled(op, call, args) : op.run(call, args));
     }
     if (late > 0) leave(parts, op.late(call, args, parts.data));
@@ -89,6 +91,8 @@ class Walk {
   // In a silent replay tensors are made and dropped, but no op runs.
   void set_silent(bool silent) { silent_ = silent; }
   void set_profile(Profile* profile) { profile_ = profile; }
+  // Called before each op of a replay; null: nothing is called. It may throw to abandon the walk.
+  void set_poll(const std::function<void()>* poll) { poll_ = poll; }
   // Fills tensors with NaN after their lifetime. Requires host memory. Must come before the first make().
   void set_poison(bool poison);
 
@@ -132,6 +136,7 @@ class Walk {
   std::string prefix_;
   bool silent_ = false;
   Profile* profile_ = nullptr;
+  const std::function<void()>* poll_ = nullptr;
   kernels::LateSums late_;  // left by the latest call that leaves sums
   Tensor late_parts_;
 };

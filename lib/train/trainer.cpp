@@ -42,7 +42,9 @@ Trainer::Trainer(const TrainInputs& inputs, const TrainOptions& options, RunFold
 }
 
 void Trainer::build() {
-  engine_ = std::make_unique<Engine>(inputs_.machine, inputs_.factory, options_.training_engine(), state_.rank_table);
+  engine::EngineOptions how = options_.training_engine();
+  how.poll = check_stop;
+  engine_ = std::make_unique<Engine>(inputs_.machine, inputs_.factory, how, state_.rank_table);
   if (options_.optimizer.refactor_every > 0) require_refactorable(engine_->model());
   data::LoaderOptions loading;
   loading.batch = options_.batch;
@@ -187,16 +189,13 @@ void Trainer::set_rates() {
   engine_->begin_step(options_.seed, step);
 }
 
-void Trainer::train_step() {
+bool Trainer::train_step() {
   const double start = wall_seconds();
   if (const auto stage = late_.begun(state_.step, seconds()); stage && ranks_->deadline() < 0)
     ranks_->start_late(stage->start, stage->deadline);
   adapt(ranks_->before_step(state_.step));
   set_rates();
-  take_batches();
-  if (inputs_.teacher)
-    for (data::Batch& part : parts_) inputs_.teacher->teach(part);
-  engine_->start(parts_);
+  if (!start_step()) return false;
   if (engine_->runs_beside() && !inputs_.teacher) look_ahead();
   engine_->finish();
   check_loss();
@@ -206,6 +205,24 @@ void Trainer::train_step() {
   if (every > 0 && state_.step % every == 0 && state_.step != steps_) refactor(*engine_), renew_core_rates();
   state_.stretch.seconds += wall_seconds() - start;
   adapt(ranks_->after_step(state_.step));
+  return true;
+}
+
+// False if a signal came before the first weight changed: the step is abandoned, and a resumed run repeats it.
+bool Trainer::start_step() {
+  const data::LoaderState before = state_.data;
+  take_batches();
+  try {
+    for (data::Batch& part : parts_) {
+      check_stop();
+      if (inputs_.teacher) inputs_.teacher->teach(part);
+    }
+    engine_->start(parts_);
+  } catch (const Stopped&) {
+    state_.data = before;
+    return false;
+  }
+  return true;
 }
 
 void Trainer::take_batches() {
@@ -447,8 +464,7 @@ RunResult Trainer::run() {
   RunResult result;
   std::optional<RunEnd> end;
   while (!(end = ended())) {
-    train_step();
-    after_step();
+    if (train_step()) after_step();
   }
   result.end = *end;
   // Reports the last steps of a run that ends by time or early. A short run would otherwise have no line.

@@ -84,7 +84,8 @@ class Trainer {
   void create_folder();
   void take_up();
   void set_rates();
-  void train_step();
+  bool train_step();  // false: abandoned because of a signal
+  bool start_step();
   void take_batches();
   void look_ahead();
   void count_step();

@@ -115,6 +115,67 @@ TEST_CASE("at a known shape a step allocates nothing, from the heap or the syste
   CHECK(arenas == arenas_before + 1);
 }
 
+// A step of a model and an optimiser.
+struct PolledStep {
+  toy::Options model = {};
+  train::OptimizerOptions optimizer = {};
+  std::size_t parts = 2;
+
+  // The values after a step whose poll throws at its `at`th call, if there is one, and those after the whole step.
+  struct Values {
+    std::optional<std::vector<double>> abandoned;
+    std::vector<double> whole;
+  };
+  Values run(int at) const {
+    struct Abandoned {};
+    int calls = 0;
+    engine::EngineOptions options{.update = train::optimizer(optimizer)};
+    options.poll = [&] {
+      if (calls++ == at) throw Abandoned();
+    };
+    Engine engine(reference(), toy::factory(DType::f64, model), options);
+    begin(engine);
+    Values values;
+    const data::Batch batches[] = {toy::batch(0, 4), toy::batch(4, 4)};
+    begin_step(engine, 1, 1e-2);
+    try {
+      engine.train(std::span(batches).first(parts));
+    } catch (const Abandoned&) {
+      values.abandoned = values_of(engine);
+      begin_step(engine, 1, 1e-2);
+      engine.train(std::span(batches).first(parts));
+    }
+    values.whole = values_of(engine);
+    return values;
+  }
+  std::vector<double> before() const {
+    Engine engine(reference(), toy::factory(DType::f64, model), {.update = train::optimizer(optimizer)});
+    begin(engine);
+    return values_of(engine);
+  }
+};
+
+TEST_CASE("a step that its poll abandons changes no weight, and is repeated with the same result") {
+  PolledStep adamw, lomo;  // one updates at the end of the step, the other in the backward
+  lomo.model.dense = true, lomo.optimizer.max_norm = 0, lomo.parts = 1;
+  lomo.optimizer.methods = {.rules = train::parse_methods({"lomo"}), .least_elements = 100};
+  int polls[2] = {};
+  for (const PolledStep* step : {&adamw, &lomo}) {
+    const std::vector<double> before = step->before(), whole = step->run(-1).whole;
+    REQUIRE(whole != before);
+    int& at = polls[step == &lomo];
+    for (;; ++at) {
+      const PolledStep::Values values = step->run(at);
+      CHECK(values.whole == whole);
+      if (!values.abandoned) break;
+      CHECK(*values.abandoned == before);
+    }
+  }
+  CHECK(polls[0] > 20);  // of the forward and the backward, twice
+  CHECK(polls[1] > 3);   // of the forward
+  CHECK(polls[1] < polls[0] / 2);
+}
+
 TEST_CASE("a loss that is not finite changes no weight") {
   Engine engine(reference(), toy::factory(DType::f64), {.update = train::optimizer()});
   begin(engine);

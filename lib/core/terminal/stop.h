@@ -13,7 +13,9 @@ void catch_stop_signals();  // SIGINT, SIGTERM, and SIGHUP unless it is ignored
 // SIGXFSZ sets the flag too, so that work with results to save stops before a file reaches its size limit.
 void catch_size_limit();
 int stop_signal();  // 0 if no signal came
-void check_stop();  // throws Stopped if a signal came; never called between the first step of a run and its end
+// Throws Stopped if a signal came. In a training run only where the trainer catches it: a stopped run ends with a
+// checkpoint.
+void check_stop();
 
 // Sets the answer to a signal for its lifetime. Answers nest.
 class StopAnswer {

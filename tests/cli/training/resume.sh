@@ -67,6 +67,29 @@ for signal in TERM:143 INT:130; do
   same_as_whole "$name"
 done
 
+# A step that takes seconds is abandoned, and repeated by the resumed run. Before its first step a run is stopped too.
+long=("${options[@]}" --device reference --accumulate 25 --steps 2 --target-fraction 1 --late-after 1 --eval-every 2 --log-every 1)
+run "$COMERA" pretrain "${long[@]}" -o long
+expect_exit 0
+for moment in 0/2 1/2; do
+  name=abandoned-${moment%/2}
+  "$COMERA" pretrain "${long[@]}" -o "$name" >.out 2>.err &
+  pid=$!
+  if [ $moment = 1/2 ]; then line='step 1/2'; else line="$name/checkpoints"; fi
+  while kill -0 $pid 2>/dev/null && ! grep -q "$line" .err && [ ! -d "$line" ]; do sleep 0.01; done
+  kill -s INT $pid
+  wait $pid
+  code=$?
+  last="pretrain stopped in the step behind $moment"
+  expect_exit 130
+  expect_err '^stopping; the steps done are kept; again to quit now$'
+  expect_err "stopped by signal 2 after step ${moment%/2}; continue with"
+  run "$COMERA" pretrain --resume "$name"
+  expect_exit 0
+  expect_same_bytes long/checkpoints/step-00000002/optimizer.safetensors \
+    "$name/checkpoints/step-00000002/optimizer.safetensors"
+done
+
 # SIGKILL at random times of one run, which resumes each time.
 RANDOM=11
 for _ in $(seq 20); do
