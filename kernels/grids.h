@@ -1,19 +1,22 @@
 // Products with weights whose numbers lie on a grid, and look-ups in tables of such numbers.
 //
-// A line of numbers is stored in blocks of 32 that share a scale d in half precision. The codes of a line's last block
-// may be fewer; what is missing is stored as the code of the smallest number.
+// A line of numbers is stored in groups that share a scale d in half precision. A group is d, for q4_1 also m, then the
+// codes of its blocks of 32 numbers. A line's last group may have fewer blocks, and its last block fewer numbers: those
+// that are missing have the code of the smallest number.
 //
-//   grid  bits  numbers of a block          bytes of a block
-//   q8_0  8     d c, c = -127 .. 127        34
-//   q4_1  4     d c + m, c = 0 .. 15        20
-//   q4_0  4     d (c - 8), c = 0 .. 15      18
-//   q3_0  3     d (c - 3.5), c = 0 .. 7     14
-//   q2_0  2     d (c - 1.5), c = 0 .. 3     10
+//   grid  bits  numbers                     codes of a block  a group of 32
+//   q8_0  8     d c, c = -127 .. 127        32 bytes          34 bytes
+//   q4_1  4     d c + m, c = 0 .. 15        16                20
+//   q4_0  4     d (c - 8), c = 0 .. 15      16                18
+//   q3_0  3     d (c - 3.5), c = 0 .. 7     12                14
+//   q2_0  2     d (c - 1.5), c = 0 .. 3     8                 10
 //
-// The bytes of q8_0, q4_1 and q4_0 are those of ggml's formats of these names: d, for q4_1 m, then for q8_0 the numbers
-// c, else code i in the low half of byte i, or for i >= 16 in the high half of byte i - 16. q3_0 and q2_0 are our own:
-// d, then the low two bits of code i in bits 2 (i mod 4) of byte i / 4, then for q3_0 the high bit of code i in bit i
-// mod 8 of byte i / 8.
+// These have groups of 32. q4_0g64, q3_0g128 and the like have the same codes in groups of 64 or 128.
+//
+// The bytes of q8_0, q4_1 and q4_0 are those of ggml's formats of these names: of q8_0 the numbers c, else code i of a
+// block in the low half of byte i, or for i >= 16 in the high half of byte i - 16. q3_0 and q2_0 are our own: the low
+// two bits of code i in bits 2 (i mod 4) of byte i / 4, then for q3_0 the high bit of code i in bit i mod 8 of byte i
+// / 8.
 #pragma once
 
 #include <cstring>
@@ -23,20 +26,63 @@
 
 namespace comera::kernels {
 
-enum class Grid : std::uint8_t { q8_0, q4_1, q4_0, q3_0, q2_0 };
+enum class Grid : std::uint8_t {
+  q8_0,
+  q4_1,
+  q4_0,
+  q3_0,
+  q2_0,
+  q4_0g64,
+  q3_0g64,
+  q2_0g64,
+  q4_0g128,
+  q3_0g128,
+  q2_0g128
+};
 
 constexpr int grid_block = 32;
+constexpr int largest_grid_group = 128;
 
-COMERA_HD constexpr int bytes_of_block(Grid grid) {
+// The grid in groups of 32 with the same codes.
+COMERA_HD constexpr Grid code_grid(Grid grid) {
   switch (grid) {
-    case Grid::q8_0: return 34;
-    case Grid::q4_1: return 20;
-    case Grid::q4_0: return 18;
-    case Grid::q3_0: return 14;
-    case Grid::q2_0: return 10;
+    case Grid::q4_0g64:
+    case Grid::q4_0g128: return Grid::q4_0;
+    case Grid::q3_0g64:
+    case Grid::q3_0g128: return Grid::q3_0;
+    case Grid::q2_0g64:
+    case Grid::q2_0g128: return Grid::q2_0;
+    default: return grid;
   }
-  return 0;
 }
+
+// Numbers that share a scale.
+COMERA_HD constexpr std::int64_t group_of(Grid grid) {
+  if (grid >= Grid::q4_0g128) return 128;
+  return grid >= Grid::q4_0g64 ? 64 : 32;
+}
+
+COMERA_HD constexpr int bytes_of_step(Grid grid) { return grid == Grid::q4_1 ? 4 : 2; }
+
+// Of a block.
+COMERA_HD constexpr int bytes_of_codes(Grid grid) {
+  switch (code_grid(grid)) {
+    case Grid::q8_0: return 32;
+    case Grid::q3_0: return 12;
+    case Grid::q2_0: return 8;
+    default: return 16;
+  }
+}
+
+// Of a group of so many blocks.
+COMERA_HD constexpr std::int64_t bytes_of_group(Grid grid, std::int64_t blocks) {
+  return bytes_of_step(grid) + blocks * bytes_of_codes(grid);
+}
+
+// Where a block's scale and codes are.
+struct GridBlock {
+  const std::uint8_t *step, *codes;
+};
 
 // Matrices of numbers on a grid. Line l begins at bytes + l line_bytes().
 struct GridLines {
@@ -45,7 +91,16 @@ struct GridLines {
   const std::uint8_t* bytes = nullptr;
 
   COMERA_HD constexpr std::int64_t blocks() const { return (numbers + grid_block - 1) / grid_block; }
-  COMERA_HD constexpr std::int64_t line_bytes() const { return blocks() * bytes_of_block(grid); }
+  COMERA_HD constexpr std::int64_t groups() const { return (numbers + group_of(grid) - 1) / group_of(grid); }
+  COMERA_HD constexpr std::int64_t line_bytes() const {
+    return groups() * bytes_of_step(grid) + blocks() * bytes_of_codes(grid);
+  }
+  // Block `at` of the line that begins at `line`.
+  COMERA_HD constexpr GridBlock block(const std::uint8_t* line, std::int64_t at) const {
+    const std::int64_t blocks_of_group = group_of(grid) / grid_block;
+    const std::uint8_t* group = line + at / blocks_of_group * bytes_of_group(grid, blocks_of_group);
+    return {group, group + bytes_of_group(grid, at % blocks_of_group)};
+  }
 };
 
 // y = act(x Q + bias), or with `accumulate` y = act(y + x Q + bias). Line n of the weight is column n of Q [M, N].
@@ -91,44 +146,41 @@ COMERA_HD inline float half_at(const std::uint8_t* bytes) {
 }
 
 // The code of number i of a block, counted from 0.
-COMERA_HD inline int grid_code(Grid grid, const std::uint8_t* block, int i) {
-  const std::uint8_t* codes = block + (grid == Grid::q4_1 ? 4 : 2);
-  switch (grid) {
+COMERA_HD inline int grid_code(Grid grid, const std::uint8_t* codes, int i) {
+  switch (code_grid(grid)) {
     case Grid::q8_0: return static_cast<std::int8_t>(codes[i]) + 127;
-    case Grid::q4_1:
-    case Grid::q4_0: return codes[i % 16] >> (i < 16 ? 0 : 4) & 15;
     case Grid::q3_0: return (codes[i / 4] >> 2 * (i % 4) & 3) | (codes[8 + i / 8] >> i % 8 & 1) << 2;
     case Grid::q2_0: return codes[i / 4] >> 2 * (i % 4) & 3;
+    default: return codes[i % 16] >> (i < 16 ? 0 : 4) & 15;
   }
-  return 0;
 }
 
 // The code, perhaps between two codes, of the number 0; of q4_1: of its least number.
 COMERA_HD constexpr float grid_zero(Grid grid) {
-  switch (grid) {
+  switch (code_grid(grid)) {
     case Grid::q8_0: return 127;
-    case Grid::q4_1: return 0;
     case Grid::q4_0: return 8;
     case Grid::q3_0: return 3.5f;
     case Grid::q2_0: return 1.5f;
+    default: return 0;
   }
-  return 0;
 }
 
-// Number i of a block is step.scale (code - zero) + step.least.
+// A number is step.scale (code - zero) + step.least.
 struct GridStep {
   float scale = 0, least = 0;
 };
-COMERA_HD inline GridStep step_of_block(Grid grid, const std::uint8_t* block) {
-  return {half_at(block), grid == Grid::q4_1 ? half_at(block + 2) : 0};
+COMERA_HD inline GridStep step_at(Grid grid, const std::uint8_t* step) {
+  return {half_at(step), grid == Grid::q4_1 ? half_at(step + 2) : 0};
 }
-COMERA_HD inline float grid_number(Grid grid, const std::uint8_t* block, int i) {
-  const GridStep step = step_of_block(grid, block);
-  return step.scale * (static_cast<float>(grid_code(grid, block, i)) - grid_zero(grid)) + step.least;
+// Number i of a block.
+COMERA_HD inline float grid_number(Grid grid, const GridBlock& block, int i) {
+  const GridStep step = step_at(grid, block.step);
+  return step.scale * (static_cast<float>(grid_code(grid, block.codes, i)) - grid_zero(grid)) + step.least;
 }
 // Number `at` of a line.
 COMERA_HD inline float number_of(const GridLines& lines, std::int64_t line, std::int64_t at) {
-  const std::uint8_t* block = lines.bytes + line * lines.line_bytes() + at / grid_block * bytes_of_block(lines.grid);
+  const GridBlock block = lines.block(lines.bytes + line * lines.line_bytes(), at / grid_block);
   return grid_number(lines.grid, block, static_cast<int>(at % grid_block));
 }
 

@@ -32,8 +32,9 @@ std::vector<std::string> given_of(const OptionValues& values, std::initializer_l
 // a plan may contain.
 void check_plan(const OptionValues& values) {
   if (!values.given("plan")) return;
-  const std::vector<std::string> beside = given_of(
-      values, {"layer", "form", "order", "bits", "gauge", "uniform", "floor", "allow-slower", "exact-rows", "exclude"});
+  const std::vector<std::string> beside =
+      given_of(values, {"layer", "form", "order", "bits", "group", "gauge", "uniform", "floor", "allow-slower",
+                        "exact-rows", "exclude"});
   if (!beside.empty())
     fail_input("[tensorize] --plan {}: the plan defines every layer completely; edit it, or leave out {}",
                values.text("plan"), join(beside, ", "));
@@ -47,13 +48,35 @@ compress::MadeFor made_for(const OptionValues& values) {
   return name == "hf" ? MadeFor::hf : MadeFor::any;
 }
 
-std::vector<quant::Grid> grids_of(const std::string& bits, compress::MadeFor made_for) {
+// Grids of a menu that shares bytes; `group`: the one that was given.
+std::vector<quant::Grid> menu_of_grids(std::optional<std::int64_t> group, compress::MadeFor made_for) {
+  using compress::MadeFor;
   using quant::Grid;
-  if (bits == "none") return {};
-  const bool few_bits = made_for == compress::MadeFor::any || made_for == compress::MadeFor::hf;
-  if (bits == "auto" && !few_bits) return {Grid::q8_0, Grid::q4_1, Grid::q4_0};
-  if (bits == "auto") return {Grid::q8_0, Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0};
-  return {compress::grid_of_bits(bits).value()};
+  std::vector<Grid> grids{Grid::q8_0, Grid::q4_1};
+  std::vector<std::int64_t> groups{quant::block};
+  if (made_for != MadeFor::gguf) groups.push_back(quant::largest_group);
+  if (group) groups = {*group};
+  for (const Grid codes : {Grid::q4_0, Grid::q3_0, Grid::q2_0})
+    for (const std::int64_t one : groups)
+      if (codes == Grid::q4_0 || made_for == MadeFor::any || made_for == MadeFor::hf)
+        grids.push_back(quant::in_groups(codes, one).value());
+  return grids;
+}
+
+std::vector<quant::Grid> grids_of(const OptionValues& values, compress::MadeFor made_for) {
+  const std::string& bits = values.text("bits");
+  std::optional<std::int64_t> group;
+  if (values.given("group")) group = parse_integer(values.text("group"));
+  if (bits == "none") {
+    if (group) fail_input("[tensorize] --group {} is for weights on grids; add --bits", *group);
+    return {};
+  }
+  if (bits == "auto") return menu_of_grids(group, made_for);
+  const std::optional<quant::Grid> grid =
+      quant::in_groups(compress::grid_of_bits(bits).value(), group.value_or(quant::block));
+  if (!grid)
+    fail_input("[tensorize] --bits {} --group {}: 8 bits have groups of 32 alone; leave out --group", bits, *group);
+  return {*grid};
 }
 
 // Each size gets a folder, which is named after it.
@@ -117,7 +140,7 @@ compress::Settings compression_settings(const OptionValues& values) {
   refuse_without_effect(values);
   settings.form = form_of(values.text("form"));
   settings.made_for = made_for(values);
-  settings.grids = grids_of(values.text("bits"), settings.made_for);
+  settings.grids = grids_of(values, settings.made_for);
   settings.sweeps = static_cast<int>(values.integer("sweeps"));
   settings.corrections = values.flag("corrections");
   settings.factors =

@@ -61,37 +61,58 @@ void for_each_part(Visit visit) {
   if constexpr (CodeLanes<grid>::parts == 4) visit.template operator()<2>(), visit.template operator()<3>();
 }
 
-// The sum of a block's numbers times those of an ordered block of inputs, a part per lane, added to `total`.
+// The sum over a block of codes times an ordered block of inputs, a part per lane.
 template <Grid grid>
-F add_block(const std::uint8_t* bytes, const F (&part)[CodeLanes<grid>::parts], const float* x, F total) {
+F sum_of_block(const F (&part)[CodeLanes<grid>::parts], const float* x) {
   const auto lanes = [&](int i) { return load(x + F::width * i); };
   constexpr int parts = CodeLanes<grid>::parts;
   F even = part[0] * lanes(0), odd = part[1] * lanes(1);
   if constexpr (grid != Grid::q4_1 && CodeLanes<grid>::zero != 0) even = fma(part[0], lanes(0), lanes(parts));
   for (int k = 2; k < parts; k += 2) even = fma(part[k], lanes(k), even), odd = fma(part[k + 1], lanes(k + 1), odd);
-  if constexpr (grid == Grid::q4_1) total = fma(set(half_number(bytes + 2)), lanes(parts), total);
-  return fma(even + odd, set(half_number(bytes)), total);
+  return even + odd;
 }
 
-// sums[t, l - first] = token t of `x` with line first + l, for l < lines. It prefetches, because the processor's own
-// prefetcher needs longer lines.
-template <Grid grid, int tokens, int lines>
+// Adds the group's sum times its scale, and for q4_1 the least number times the inputs' sums.
+template <Grid grid>
+F add_group(const std::uint8_t* step, F sum, const float* x, F total) {
+  if constexpr (grid == Grid::q4_1) total = fma(set(half_number(step + 2)), load(x + grid_block), total);
+  return fma(sum, set(half_number(step)), total);
+}
+
+// sums[t, l - first] = token t of `x` with line first + l, for l < lines. `wide`: a group has several blocks. It
+// prefetches, because the processor's own prefetcher needs longer lines.
+template <Grid grid, int tokens, int lines, bool wide>
 void multiply_lines(const GridLines& w, const float* x, std::int64_t ldx, std::int64_t line, float* sums) {
   constexpr std::int64_t ahead = 2560;  // bytes
-  const std::uint8_t *bytes = w.bytes + line * w.line_bytes(),
-                     *later = bytes + max<std::int64_t>(lines * w.line_bytes(), ahead);
+  const std::int64_t line_bytes = w.line_bytes(), most = wide ? group_of(w.grid) / grid_block : 1;
+  const std::uint8_t *bytes = w.bytes + line * line_bytes,
+                     *later = bytes + max<std::int64_t>(lines * line_bytes, ahead);
   F total[tokens][lines];
   for (int t = 0; t < tokens; ++t)
     for (int l = 0; l < lines; ++l) total[t][l] = zero();
-  for (std::int64_t block = 0; block < w.blocks(); ++block, bytes += bytes_of_block(grid), x += lane_block) {
-    for (int i = 0; i < lines * bytes_of_block(grid); i += 64, later += 64) _mm_prefetch(later, _MM_HINT_T0);
-    for (int l = 0; l < lines; ++l) {
-      const std::uint8_t* at = bytes + l * w.line_bytes();
-      const CodeLanes<grid> codes(at);
-      F part[CodeLanes<grid>::parts];
-      for_each_part<grid>([&]<int k>() { part[k] = codes.template part<k>(); });
-      for (int t = 0; t < tokens; ++t) total[t][l] = add_block<grid>(at, part, x + t * ldx, total[t][l]);
+  for (std::int64_t left = w.blocks(); left > 0; left -= most) {
+    const std::int64_t count = wide ? min(most, left) : 1;
+    const std::uint8_t* const step = bytes;
+    bytes += bytes_of_step(grid);
+    F group[tokens][lines];
+    for (std::int64_t b = 0; b < count; ++b, bytes += bytes_of_codes(grid), x += lane_block) {
+      for (int i = 0; i < lines * bytes_of_codes(grid); i += 64, later += 64) _mm_prefetch(later, _MM_HINT_T0);
+      for (int l = 0; l < lines; ++l) {
+        const CodeLanes<grid> codes(bytes + l * line_bytes);
+        F part[CodeLanes<grid>::parts];
+        for_each_part<grid>([&]<int k>() { part[k] = codes.template part<k>(); });
+        for (int t = 0; t < tokens; ++t) {
+          const F sum = sum_of_block<grid>(part, x + t * ldx);
+          if constexpr (wide)
+            group[t][l] = b == 0 ? sum : group[t][l] + sum;
+          else
+            total[t][l] = add_group<grid>(step + l * line_bytes, sum, x + t * ldx, total[t][l]);
+        }
+      }
     }
+    for (int l = 0; wide && l < lines; ++l)
+      for (int t = 0; t < tokens; ++t)
+        total[t][l] = add_group<grid>(step + l * line_bytes, group[t][l], x, total[t][l]);
   }
   for (int t = 0; t < tokens; ++t)
     for (int l = 0; l < lines; ++l) sums[t * lines_of_tile + l] = sum(total[t][l]);
@@ -114,7 +135,7 @@ std::size_t workspace(const Context&, const GridLinear& a) {
   return a.tokens <= few_tokens ? static_cast<std::size_t>(a.tokens * floats_of_token(a)) * sizeof(float) : 0;
 }
 
-template <Grid grid>
+template <Grid grid, bool wide>
 void multiply_few(const Context& context, const GridLinear& a) {
   float* lanes = f32(context.workspace);
   const std::int64_t ld = floats_of_token(a);
@@ -128,18 +149,19 @@ void multiply_few(const Context& context, const GridLinear& a) {
         const float* x = lanes + token * ld;
         std::int64_t line = first;
         for (; line + lines <= last; line += lines)
-          multiply_lines<grid, tokens, lines>(a.weight, x, ld, line, sums + line - first);
-        for (; line < last; ++line) multiply_lines<grid, tokens, 1>(a.weight, x, ld, line, sums + line - first);
+          multiply_lines<grid, tokens, lines, wide>(a.weight, x, ld, line, sums + line - first);
+        for (; line < last; ++line) multiply_lines<grid, tokens, 1, wide>(a.weight, x, ld, line, sums + line - first);
         finish_tile(a, {tokens, last - first}, sums, lines_of_tile, token, first);
       });
     }
   });
 }
 
+// Numbers [first, first + count) of a line; `first` is that of a block.
 template <Grid grid>
-void unpack(const std::uint8_t* bytes, std::int64_t count, float* numbers) {
-  for (std::int64_t at = 0; at < count; at += grid_block, bytes += bytes_of_block(grid)) {
-    const CodedBlock<grid> block(bytes);
+void unpack(const GridLines& w, const std::uint8_t* line, std::int64_t first, std::int64_t count, float* numbers) {
+  for (std::int64_t at = 0; at < count; at += grid_block) {
+    const CodedBlock<grid> block(w.block(line, (first + at) / grid_block));
     for (int i = 0; i < grid_block; i += F::width) store(numbers + at + i, block.numbers(i));
   }
 }
@@ -153,8 +175,7 @@ void multiply_tiles(const Context& context, const GridLinear& a) {
     for (std::int64_t j = 0; j < p.columns; j += F::width) {
       const std::int64_t lines = min<std::int64_t>(F::width, p.columns - j);
       for (std::int64_t l = 0; l < lines; ++l)
-        unpack<grid>(w.bytes + (p.column + j + l) * w.line_bytes() + p.first / grid_block * bytes_of_block(grid),
-                     p.inner, numbers + l * inner_block);
+        unpack<grid>(w, w.bytes + (p.column + j + l) * w.line_bytes(), p.first, p.inner, numbers + l * inner_block);
       transpose(lines, p.inner, numbers, inner_block, packed + j, p.columns);
     }
   };
@@ -167,8 +188,11 @@ void multiply_tiles(const Context& context, const GridLinear& a) {
 Status run(const Context& context, const GridLinear& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < workspace(context, a)) return Status::workspace_too_small;
-  with_grid(a.weight.grid, [&]<Grid grid>() {
-    a.tokens <= few_tokens ? multiply_few<grid>(context, a) : multiply_tiles<grid>(context, a);
+  with_codes(a.weight.grid, [&]<Grid grid>() {
+    if (a.tokens > few_tokens) return multiply_tiles<grid>(context, a);
+    if constexpr (grid != Grid::q8_0 && grid != Grid::q4_1)
+      if (group_of(a.weight.grid) > grid_block) return multiply_few<grid, true>(context, a);
+    multiply_few<grid, false>(context, a);
   });
   return Status::ok;
 }
@@ -177,8 +201,8 @@ Status run(const Context& context, const GridLinear& a) {
 template <Grid grid>
 void add_line(const GridLines& table, std::int64_t line, float* y) {
   const std::uint8_t* bytes = table.bytes + line * table.line_bytes();
-  for (std::int64_t at = 0; at < table.numbers; at += grid_block, bytes += bytes_of_block(grid)) {
-    const CodedBlock<grid> block(bytes);
+  for (std::int64_t at = 0; at < table.numbers; at += grid_block) {
+    const CodedBlock<grid> block(table.block(bytes, at / grid_block));
     for (std::int64_t i = 0; i < grid_block && at + i < table.numbers; i += F::width) {
       const std::int64_t lanes = min<std::int64_t>(F::width, table.numbers - at - i);
       store(y + at + i, load(y + at + i, lanes) + block.numbers(static_cast<int>(i)), lanes);
@@ -196,7 +220,7 @@ Status run(const Context& context, const GridEmbedding& a) {
                          last = a.bags.offsets ? a.bags.offsets[bag + 1] : bag + 1;
       float* y = f32(a.y) + bag * columns;
       if (!a.accumulate) std::memset(y, 0, static_cast<std::size_t>(columns) * sizeof(float));
-      with_grid(a.table.grid, [&]<Grid grid>() {
+      with_codes(a.table.grid, [&]<Grid grid>() {
         for (std::int64_t i = first; i < last; ++i) add_line<grid>(a.table, a.bags.id[i], y);
       });
     }

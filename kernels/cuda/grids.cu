@@ -24,10 +24,10 @@ __global__ void multiply_lines(const GridLinear a) {
   const int lane = static_cast<int>(threadIdx.x);
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.y) * tokens_at_once, bytes_of_line = w.line_bytes();
   for (std::int64_t line = first_warp(); line < w.lines; line += warp_stride()) {
-    const std::uint8_t* block = w.bytes + line * bytes_of_line;
+    const std::uint8_t* bytes = w.bytes + line * bytes_of_line;
     float sum[tokens_at_once] = {};
-    for (std::int64_t at = lane; at - lane < w.numbers; at += grid_block, block += bytes_of_block(w.grid)) {
-      const float number = at < w.numbers ? grid_number(w.grid, block, lane) : 0;
+    for (std::int64_t at = lane; at - lane < w.numbers; at += grid_block) {
+      const float number = at < w.numbers ? grid_number(w.grid, w.block(bytes, at / grid_block), lane) : 0;
       for (int t = 0; t < tokens_at_once; ++t)
         if (token + t < a.tokens && at < w.numbers)
           sum[t] = fmaf(to_float(static_cast<const T*>(a.x)[(token + t) * a.ldx + at]), number, sum[t]);
@@ -49,7 +49,7 @@ __global__ void unpack_lines(const GridLines w, T* numbers) {
   const std::int64_t bytes_of_line = w.line_bytes(), blocks = w.blocks();
   for (std::int64_t i = first_warp(); i < w.lines * blocks; i += warp_stride()) {
     const std::int64_t line = i / blocks, at = i % blocks * grid_block + threadIdx.x;
-    const std::uint8_t* block = w.bytes + line * bytes_of_line + i % blocks * bytes_of_block(w.grid);
+    const GridBlock block = w.block(w.bytes + line * bytes_of_line, i % blocks);
     if (at < w.numbers)
       numbers[line * w.numbers + at] = to_element<T>(grid_number(w.grid, block, static_cast<int>(threadIdx.x)));
   }

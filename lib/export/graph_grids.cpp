@@ -16,27 +16,25 @@ class Lines {
  public:
   Lines(const WeightReader& weights, const io::ChainSpec& spec)
       : grid_(*spec.base), lines_(spec.base_lines()), numbers_(spec.base_numbers()), bytes_(weights.base_bytes(spec)) {
-    if (grid() != grid_) weights.note_widened(spec);
+    if (quant::bits_of(grid_) < 4) weights.note_widened(spec);
   }
 
-  Grid grid() const { return quant::bits_of(grid_) < 4 ? Grid::q4_0 : grid_; }
+  // In groups of 32, whatever those of the file are.
+  Grid codes() const { return quant::bits_of(grid_) < 4 ? Grid::q4_0 : kernels::code_grid(grid_); }
   bool eight() const { return grid_ == Grid::q8_0; }
   std::int64_t lines() const { return lines_; }
   std::int64_t numbers() const { return numbers_; }
-  std::int64_t blocks() const { return (numbers_ + quant::block - 1) / quant::block; }
-  // Calls take(line, block, contents).
+  std::int64_t group() const { return quant::group_of(grid_); }
+  std::int64_t groups() const { return (numbers_ + group() - 1) / group(); }
+  // Calls take(line, group, contents) with the codes of whole groups.
   template <class Take>
   void each(const Take& take) const {
-    const std::int64_t stored = quant::block_bytes(grid_);
-    std::vector<std::byte> wide(static_cast<std::size_t>(quant::block_bytes(Grid::q4_0)));
+    const std::byte* bytes = bytes_.data();
     for (std::int64_t line = 0; line < lines_; ++line)
-      for (std::int64_t b = 0; b < blocks(); ++b) {
-        const std::byte* bytes = bytes_.data() + (line * blocks() + b) * stored;
-        if (grid() != grid_) {
-          quant::widen(grid_, bytes, wide.data());
-          bytes = wide.data();
-        }
-        take(line, b, quant::read_block(grid(), bytes));
+      for (std::int64_t g = 0; g < groups(); ++g) {
+        const std::int64_t count = std::min(group(), numbers_ - g * group());
+        take(line, g, quant::widened(grid_, quant::read_group(grid_, bytes, count)));
+        bytes += quant::line_bytes(grid_, count);
       }
   }
 
@@ -56,17 +54,17 @@ Name half_constant(Graph& graph, const std::string& name, const std::vector<std:
   return made;
 }
 
-enum class Order : std::uint8_t { by_line, by_block };  // of scales: [lines, blocks] or [blocks, lines]
+enum class Order : std::uint8_t { by_line, by_group };  // of scales: [lines, groups] or [groups, lines]
 
 Name scales(Graph& graph, const Lines& lines, const std::string& name, Order order, float quant::Step::*part) {
-  std::vector<float> values(static_cast<std::size_t>(lines.lines() * lines.blocks()));
-  lines.each([&](std::int64_t line, std::int64_t block, const quant::Block& contents) {
-    const std::int64_t at = order == Order::by_line ? line * lines.blocks() + block : block * lines.lines() + line;
+  std::vector<float> values(static_cast<std::size_t>(lines.lines() * lines.groups()));
+  lines.each([&](std::int64_t line, std::int64_t group, const quant::Group& contents) {
+    const std::int64_t at = order == Order::by_line ? line * lines.groups() + group : group * lines.lines() + line;
     values[static_cast<std::size_t>(at)] = contents.step.*part;
   });
   return half_constant(
       graph, name,
-      order == Order::by_line ? std::vector{lines.lines(), lines.blocks()} : std::vector{lines.blocks(), lines.lines()},
+      order == Order::by_line ? std::vector{lines.lines(), lines.groups()} : std::vector{lines.groups(), lines.lines()},
       values);
 }
 
@@ -91,30 +89,30 @@ Name dequantised(Graph& graph, const Lines& lines, const std::string& name) {
   const std::int64_t in = lines.numbers(), out = lines.lines();
   Nibbles nibbles(lines.eight() ? 0 : in * out);
   std::vector<std::byte> bytes(static_cast<std::size_t>(lines.eight() ? in * out : 0));
-  lines.each([&](std::int64_t line, std::int64_t block, const quant::Block& contents) {
-    for (std::int64_t i = block * quant::block; i < std::min((block + 1) * quant::block, in); ++i) {
-      const int code = contents.codes[static_cast<std::size_t>(i % quant::block)] - middle_of(lines.grid());
+  lines.each([&](std::int64_t line, std::int64_t group, const quant::Group& contents) {
+    for (std::int64_t i = group * lines.group(); i < std::min((group + 1) * lines.group(), in); ++i) {
+      const int code = contents.codes[static_cast<std::size_t>(i % lines.group())] - middle_of(lines.codes());
       if (lines.eight())
         bytes[static_cast<std::size_t>(i * out + line)] = static_cast<std::byte>(code);
       else
         nibbles.put(i * out + line, code);
     }
   });
-  const std::int32_t type = lines.eight()                ? static_cast<std::int32_t>(TensorProto::INT8)
-                            : lines.grid() == Grid::q4_1 ? io::onnx_uint4
-                                                         : io::onnx_int4;
+  const std::int32_t type = lines.eight()                 ? static_cast<std::int32_t>(TensorProto::INT8)
+                            : lines.codes() == Grid::q4_1 ? io::onnx_uint4
+                                                          : io::onnx_int4;
   const Name codes = graph.codes(name + ".codes", type, {in, out}, lines.eight() ? bytes : nibbles.bytes());
-  const Name scale = scales(graph, lines, name + ".scales", Order::by_block, &quant::Step::scale);
-  return graph.node("DequantizeLinear", {codes, scale}, {{"axis", std::int64_t{0}}, {"block_size", quant::block}});
+  const Name scale = scales(graph, lines, name + ".scales", Order::by_group, &quant::Step::scale);
+  return graph.node("DequantizeLinear", {codes, scale}, {{"axis", std::int64_t{0}}, {"block_size", lines.group()}});
 }
 
-// x W by MatMulNBits of ONNX Runtime: [out, blocks, bytes], codes from the middle of their range.
+// x W by MatMulNBits of ONNX Runtime: [out, groups, bytes], codes from the middle of their range.
 Name times_n_bits(Graph& graph, const Lines& lines, const std::string& name, const Name& x) {
-  const std::int64_t bytes_of_block = lines.eight() ? quant::block : quant::block / 2;
+  const std::int64_t bytes_of_group = lines.eight() ? lines.group() : lines.group() / 2;
   std::vector<std::byte> bytes;
-  lines.each([&](std::int64_t, std::int64_t, const quant::Block& contents) {
-    Nibbles nibbles(quant::block);
-    for (std::int64_t i = 0; i < quant::block; ++i) {
+  lines.each([&](std::int64_t, std::int64_t, const quant::Group& contents) {
+    Nibbles nibbles(lines.group());
+    for (std::int64_t i = 0; i < lines.group(); ++i) {
       const int code = contents.codes[static_cast<std::size_t>(i)];
       if (lines.eight())
         bytes.push_back(static_cast<std::byte>(code + 1));
@@ -124,25 +122,25 @@ Name times_n_bits(Graph& graph, const Lines& lines, const std::string& name, con
     if (!lines.eight()) bytes.insert(bytes.end(), nibbles.bytes().begin(), nibbles.bytes().end());
   });
   const Name codes =
-      graph.codes(name + ".codes", TensorProto::UINT8, {lines.lines(), lines.blocks(), bytes_of_block}, bytes);
+      graph.codes(name + ".codes", TensorProto::UINT8, {lines.lines(), lines.groups(), bytes_of_group}, bytes);
   const Name scale = scales(graph, lines, name + ".scales", Order::by_line, &quant::Step::scale);
   return graph.node("MatMulNBits", {x, codes, scale},
                     {{"K", lines.numbers()},
                      {"N", lines.lines()},
                      {"bits", std::int64_t{lines.eight() ? 8 : 4}},
-                     {"block_size", quant::block}},
+                     {"block_size", lines.group()}},
                     "com.microsoft");
 }
 
-// What the least numbers of the blocks of q4_1 add to y: the sums of x over each block times these numbers. With
+// What the least numbers of the groups of q4_1 add to y: the sums of x over each group times these numbers. With
 // `shift`, codes count from there in y.
 Name with_least(Graph& graph, const Lines& lines, const std::string& name, const Name& x, const Name& y, int shift) {
   const std::int64_t in = lines.numbers();
-  std::vector<float> members(static_cast<std::size_t>(in * lines.blocks()));
-  for (std::int64_t i = 0; i < in; ++i) members[static_cast<std::size_t>(i * lines.blocks() + i / quant::block)] = 1;
+  std::vector<float> members(static_cast<std::size_t>(in * lines.groups()));
+  for (std::int64_t i = 0; i < in; ++i) members[static_cast<std::size_t>(i * lines.groups() + i / lines.group())] = 1;
   const Name sums =
-      graph.node("MatMul", {x, graph.weight(fmt::format("blocks_of_{}", in), {in, lines.blocks()}, members)});
-  Name least = scales(graph, lines, name + ".least", Order::by_block, &quant::Step::least);
+      graph.node("MatMul", {x, graph.weight(fmt::format("groups_of_{}", in), {in, lines.groups()}, members)});
+  Name least = scales(graph, lines, name + ".least", Order::by_group, &quant::Step::least);
   if (shift != 0) {
     const Name scale =
         graph.transpose(scales(graph, lines, name + ".scales", Order::by_line, &quant::Step::scale), {1, 0});
@@ -151,32 +149,32 @@ Name with_least(Graph& graph, const Lines& lines, const std::string& name, const
   return graph.node("Add", {y, graph.node("MatMul", {sums, least})});
 }
 
-// The rows of a table: [rows, blocks, bytes] and what belongs to blocks. Half i of a byte of 4 bits is number i or 16 +
-// i of the block.
+// The rows of a table: [rows, groups, bytes] and what belongs to groups. A byte of 4 bits has number i of its group in
+// its low half, and number i of the group's second half in the other.
 struct TableParts {
   Name codes, scale, least;  // least: q4_1 alone
 };
 
 TableParts table_parts(Graph& graph, const Lines& lines, const std::string& name) {
-  constexpr std::size_t half = quant::block / 2;
+  const auto half = static_cast<std::size_t>(lines.group() / 2);
   std::vector<std::byte> bytes;
-  lines.each([&](std::int64_t, std::int64_t, const quant::Block& contents) {
-    const std::size_t count = lines.eight() ? quant::block : half;
+  lines.each([&](std::int64_t, std::int64_t, const quant::Group& contents) {
+    const std::size_t count = lines.eight() ? 2 * half : half;
     for (std::size_t i = 0; i < count; ++i)
       bytes.push_back(lines.eight() ? static_cast<std::byte>(contents.codes[i])
                                     : static_cast<std::byte>(contents.codes[i] | contents.codes[i + half] << 4));
   });
-  const std::int64_t width = lines.eight() ? quant::block : quant::block / 2;
+  const std::int64_t width = lines.eight() ? lines.group() : lines.group() / 2;
   TableParts parts;
-  parts.codes = graph.codes(name + ".codes", TensorProto::UINT8, {lines.lines(), lines.blocks(), width}, bytes);
+  parts.codes = graph.codes(name + ".codes", TensorProto::UINT8, {lines.lines(), lines.groups(), width}, bytes);
   parts.scale = scales(graph, lines, name + ".scales", Order::by_line, &quant::Step::scale);
-  if (lines.grid() == Grid::q4_1)
+  if (lines.codes() == Grid::q4_1)
     parts.least = scales(graph, lines, name + ".least", Order::by_line, &quant::Step::least);
   return parts;
 }
 
-// Numbers from codes [.., blocks, bytes], scales [.., blocks] and least numbers: [.., numbers]. `axes`: how many axes
-// stand before the blocks.
+// Numbers from codes [.., groups, bytes], scales [.., groups] and least numbers: [.., numbers]. `axes`: how many axes
+// stand before the groups.
 Name unpacked(Graph& graph, const Lines& lines, const TableParts& parts, std::int64_t axes) {
   Name codes = parts.codes;
   if (!lines.eight()) {
@@ -185,15 +183,15 @@ Name unpacked(Graph& graph, const Lines& lines, const TableParts& parts, std::in
     codes = graph.node("Concat", {low, high}, {{"axis", axes + 1}});
   }
   Name numbers = graph.node("Cast", {codes}, {{"to", std::int64_t{TensorProto::FLOAT}}});
-  if (const int middle = middle_of(lines.grid()))
+  if (const int middle = middle_of(lines.codes()))
     numbers = graph.node("Sub", {numbers, graph.scalar(static_cast<float>(middle))});
-  const auto of_blocks = [&](const Name& value) {
+  const auto of_groups = [&](const Name& value) {
     return graph.node("Unsqueeze", {value, graph.integers({axes + 1})});
   };
-  numbers = graph.node("Mul", {numbers, of_blocks(parts.scale)});
-  if (!parts.least.empty()) numbers = graph.node("Add", {numbers, of_blocks(parts.least)});
+  numbers = graph.node("Mul", {numbers, of_groups(parts.scale)});
+  if (!parts.least.empty()) numbers = graph.node("Add", {numbers, of_groups(parts.least)});
   std::vector<std::int64_t> shape(static_cast<std::size_t>(axes), 0);  // 0: as it is
-  shape.push_back(lines.blocks() * quant::block);
+  shape.push_back(lines.groups() * lines.group());
   numbers = graph.reshape(numbers, shape);
   if (shape.back() == lines.numbers()) return numbers;
   return graph.node("Slice", {numbers, graph.integers({0}), graph.integers({lines.numbers()}), graph.integers({axes})});
@@ -213,7 +211,7 @@ Name times_grid(GraphBuild& build, const io::ChainSpec& spec, const Name& x) {
   const bool n_bits = build.grids == GridForm::nbits;
   Name y = n_bits ? times_n_bits(graph, lines, spec.name, x)
                   : graph.node("MatMul", {x, dequantised(graph, lines, spec.name)});
-  if (lines.grid() == Grid::q4_1) y = with_least(graph, lines, spec.name, x, y, n_bits ? 8 : 0);
+  if (lines.codes() == Grid::q4_1) y = with_least(graph, lines, spec.name, x, y, n_bits ? 8 : 0);
   if (spec.layout.empty()) return y;
   return graph.node("Add", {y, times_chain(build, build.weights.chain(spec), x)});
 }

@@ -1,6 +1,5 @@
 // GPTQ and coordinate descent for linear weights.
 #include <algorithm>
-#include <array>
 #include <memory>
 
 #include "lib/core/error.h"
@@ -13,10 +12,10 @@ namespace {
 
 using tt::Matrix;
 
-// A linear weight during its fit: codes [in x out], and the steps [blocks x out] of its blocks of 32 inputs.
+// A linear weight during its fit: codes [in x out], and the steps [groups x out] of its groups of inputs.
 struct Codes {
   Grid grid;
-  std::int64_t in, out;
+  std::int64_t in, out, group;
   std::vector<std::uint8_t> codes;
   std::vector<Step> steps;
 
@@ -24,22 +23,23 @@ struct Codes {
       : grid(grid),
         in(in),
         out(out),
+        group(group_of(grid)),
         codes(static_cast<std::size_t>(in * out)),
-        steps(static_cast<std::size_t>((in + block - 1) / block * out)) {}
+        steps(static_cast<std::size_t>((in + group - 1) / group * out)) {}
 
   std::uint8_t* row(std::int64_t i) { return codes.data() + i * out; }
-  Step* steps_of(std::int64_t first) { return steps.data() + first / block * out; }
+  Step* steps_of(std::int64_t first) { return steps.data() + first / group * out; }
 
   Quantised packed() const {
     Quantised result{grid, out, in, {}};
     result.bytes.resize(static_cast<std::size_t>(out * line_bytes(grid, in)));
+    std::vector<std::uint8_t> numbers;
     for (std::int64_t line = 0; line < out; ++line)
-      for (std::int64_t first = 0; first < in; first += block) {
-        std::array<std::uint8_t, block> numbers{};
-        for (std::int64_t i = first; i < std::min(first + block, in); ++i)
-          numbers[static_cast<std::size_t>(i - first)] = codes[static_cast<std::size_t>(i * out + line)];
-        pack(grid, steps[static_cast<std::size_t>(first / block * out + line)], numbers,
-             result.bytes.data() + line * line_bytes(grid, in) + first / block * block_bytes(grid));
+      for (std::int64_t first = 0; first < in; first += group) {
+        numbers.clear();
+        for (std::int64_t i = first; i < std::min(first + group, in); ++i)
+          numbers.push_back(codes[static_cast<std::size_t>(i * out + line)]);
+        pack(grid, steps[static_cast<std::size_t>(first / group * out + line)], numbers, group_in(result, line, first));
       }
     return result;
   }
@@ -116,8 +116,8 @@ Codes gptq(const Matrix& weight, const Matrix& root, Grid grid) {
   Codes codes(grid, weight.rows, weight.columns);
   const Levels levels(grid);
   const auto lines = static_cast<std::size_t>(codes.out);
-  for (std::int64_t first = 0; first < codes.in; first += block) {
-    const std::int64_t count = std::min(block, codes.in - first), rest = codes.in - first - count;
+  for (std::int64_t first = 0; first < codes.in; first += codes.group) {
+    const std::int64_t count = std::min(codes.group, codes.in - first), rest = codes.in - first - count;
     choose_steps(codes, left, root, first, count);
     const Step* steps = codes.steps_of(first);
     Matrix errors(count, codes.out);  // each divided by its diagonal of the root
@@ -135,7 +135,7 @@ Codes gptq(const Matrix& weight, const Matrix& root, Grid grid) {
   return codes;
 }
 
-// One pass of coordinate descent over the blocks of a weight. `gradient` is H (W - Q) and follows every change.
+// One pass of coordinate descent over the groups of a weight. `gradient` is H (W - Q) and follows every change.
 class Descent {
  public:
   Descent(const Matrix& weight, const Matrix& h, Codes& codes) : h_(h), codes_(codes), gradient_(weight) {
@@ -146,9 +146,9 @@ class Descent {
   }
 
   void sweep() {
-    for (std::int64_t first = 0; first < codes_.in; first += block) {
-      const std::int64_t count = std::min(block, codes_.in - first);
-      Matrix change(count, codes_.out);  // of the numbers of the block
+    for (std::int64_t first = 0; first < codes_.in; first += codes_.group) {
+      const std::int64_t count = std::min(codes_.group, codes_.in - first);
+      Matrix change(count, codes_.out);  // of the numbers of the group
       Matrix local = part_of(gradient_, first, count, 0, codes_.out);
       move_codes(first, local, change);
       move_scales(first, local, change);
@@ -168,7 +168,7 @@ class Descent {
     }
   }
 
-  // The scale d of a block gives its numbers d c. Loss as a function of a change of d: den d² - 2 num d.
+  // The scale d of a group gives its numbers d c. Loss as a function of a change of d: den d² - 2 num d.
   void move_scales(std::int64_t first, const Matrix& local, Matrix& change) {
     Step* steps = codes_.steps_of(first);
     const std::int64_t count = local.rows;

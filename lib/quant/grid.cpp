@@ -15,16 +15,14 @@ struct Facts {
   Grid grid;
   const char* name;
   int bits, codes;
-  float zero;
 };
 
-constexpr Facts facts_with(Grid grid, const char* name, int bits, int codes) {
-  return {grid, name, bits, codes, kernels::grid_zero(grid)};
-}
-
-constexpr std::array facts{facts_with(Grid::q8_0, "q8_0", 8, 255), facts_with(Grid::q4_1, "q4_1", 4, 16),
-                           facts_with(Grid::q4_0, "q4_0", 4, 16), facts_with(Grid::q3_0, "q3_0", 3, 8),
-                           facts_with(Grid::q2_0, "q2_0", 2, 4)};
+constexpr std::array facts{Facts{Grid::q8_0, "q8_0", 8, 255},        Facts{Grid::q4_1, "q4_1", 4, 16},
+                           Facts{Grid::q4_0, "q4_0", 4, 16},         Facts{Grid::q3_0, "q3_0", 3, 8},
+                           Facts{Grid::q2_0, "q2_0", 2, 4},          Facts{Grid::q4_0g64, "q4_0g64", 4, 16},
+                           Facts{Grid::q3_0g64, "q3_0g64", 3, 8},    Facts{Grid::q2_0g64, "q2_0g64", 2, 4},
+                           Facts{Grid::q4_0g128, "q4_0g128", 4, 16}, Facts{Grid::q3_0g128, "q3_0g128", 3, 8},
+                           Facts{Grid::q2_0g128, "q2_0g128", 2, 4}};
 
 const Facts& facts_of(Grid grid) { return facts[static_cast<std::size_t>(grid)]; }
 
@@ -72,11 +70,11 @@ COMERA_AVX2 void find_codes(Grid grid, Step step, std::span<const double> values
 Step refit(Grid grid, Step step, std::span<const double> values, std::span<const double> importance) {
   const bool affine = grid == Grid::q4_1;
   double weight = 0, sum_c = 0, sum_v = 0, sum_cc = 0, sum_cv = 0;
-  std::array<double, block> codes;
+  std::array<double, largest_group> codes;
   find_codes(grid, step, values, codes.data());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double w = importance[i];
-    const double c = codes[i] - static_cast<double>(facts_of(grid).zero);
+    const double c = codes[i] - static_cast<double>(kernels::grid_zero(grid));
     weight += w, sum_c += w * c, sum_v += w * values[i], sum_cc += w * c * c, sum_cv += w * c * values[i];
   }
   if (!affine) return {sum_cc > 0 ? rounded(sum_cv / sum_cc) : step.scale, 0};
@@ -91,9 +89,14 @@ Step refit(Grid grid, Step step, std::span<const double> values, std::span<const
 const char* name_of(Grid grid) { return facts_of(grid).name; }
 int bits_of(Grid grid) { return facts_of(grid).bits; }
 int codes_of(Grid grid) { return facts_of(grid).codes; }
-std::int64_t block_bytes(Grid grid) { return kernels::bytes_of_block(grid); }
 std::int64_t line_bytes(Grid grid, std::int64_t count) {
   return kernels::GridLines{grid, 1, count, nullptr}.line_bytes();
+}
+
+std::optional<Grid> in_groups(Grid grid, std::int64_t group) {
+  for (const Facts& one : facts)
+    if (kernels::code_grid(one.grid) == kernels::code_grid(grid) && group_of(one.grid) == group) return one.grid;
+  return std::nullopt;
 }
 
 std::optional<Grid> grid_named(std::string_view name) {
@@ -103,7 +106,7 @@ std::optional<Grid> grid_named(std::string_view name) {
 }
 
 float level(Grid grid, Step step, int code) {
-  return step.scale * (static_cast<float>(code) - facts_of(grid).zero) + step.least;
+  return step.scale * (static_cast<float>(code) - kernels::grid_zero(grid)) + step.least;
 }
 
 int nearest(Grid grid, Step step, double value) {
@@ -111,8 +114,8 @@ int nearest(Grid grid, Step step, double value) {
 }
 
 Step best_step(Grid grid, std::span<const double> values, std::span<const double> importance) {
-  constexpr std::array<double, block> alike = [] {
-    std::array<double, block> ones{};
+  constexpr std::array<double, largest_group> alike = [] {
+    std::array<double, largest_group> ones{};
     ones.fill(1);
     return ones;
   }();
@@ -135,9 +138,10 @@ Step best_step(Grid grid, std::span<const double> values, std::span<const double
                    rounded(middle - half * part(i, ends))});
   }
   for (int i = 0; i <= scales && grid != Grid::q4_1; ++i) {
-    const double scale = part(i, scales) * largest / static_cast<double>(grid_facts.zero);
+    const double scale = part(i, scales) * largest / static_cast<double>(kernels::grid_zero(grid));
     tries.add({rounded(scale), 0});
-    if (grid == Grid::q4_0) tries.add({rounded(-scale), 0});  // its codes reach farther below zero than above
+    if (kernels::code_grid(grid) == Grid::q4_0)
+      tries.add({rounded(-scale), 0});  // its codes reach farther below zero than above
   }
   if (tries.count == 0) return {rounded(largest), 0};  // numbers of half precision have no finer step
   Step best;
@@ -158,52 +162,71 @@ Step best_step(Grid grid, std::span<const double> values, std::span<const double
 }
 
 void pack(Grid grid, Step step, std::span<const std::uint8_t> codes, std::byte* bytes) {
-  std::memset(bytes, 0, static_cast<std::size_t>(block_bytes(grid)));
+  const std::int64_t of_block = kernels::bytes_of_codes(grid), blocks = (std::ssize(codes) + block - 1) / block;
+  std::memset(bytes, 0, static_cast<std::size_t>(kernels::bytes_of_group(grid, blocks)));
   put_half(step.scale, bytes);
-  std::byte* rest = bytes + 2;
-  if (grid == Grid::q4_1) put_half(step.least, rest), rest += 2;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(block); ++i) {
-    const unsigned code = codes[i];
-    switch (grid) {
-      case Grid::q8_0: rest[i] = static_cast<std::byte>(static_cast<std::uint8_t>(code - 127U)); break;
-      case Grid::q4_1:
-      case Grid::q4_0: rest[i % 16] |= static_cast<std::byte>(code << (i < 16 ? 0 : 4)); break;
-      case Grid::q3_0: rest[8 + i / 8] |= static_cast<std::byte>((code >> 2) << (i % 8)); [[fallthrough]];
-      case Grid::q2_0: rest[i / 4] |= static_cast<std::byte>((code & 3U) << (2 * (i % 4))); break;
+  if (grid == Grid::q4_1) put_half(step.least, bytes + 2);
+  std::byte* rest = bytes + kernels::bytes_of_step(grid);
+  for (std::int64_t b = 0; b < blocks; ++b, rest += of_block)
+    for (std::size_t i = 0; i < static_cast<std::size_t>(block); ++i) {
+      const std::size_t at = static_cast<std::size_t>(b * block) + i;
+      const unsigned code = at < codes.size() ? codes[at] : 0;
+      switch (kernels::code_grid(grid)) {
+        case Grid::q8_0: rest[i] = static_cast<std::byte>(static_cast<std::uint8_t>(code - 127U)); break;
+        case Grid::q3_0: rest[8 + i / 8] |= static_cast<std::byte>((code >> 2) << (i % 8)); [[fallthrough]];
+        case Grid::q2_0: rest[i / 4] |= static_cast<std::byte>((code & 3U) << (2 * (i % 4))); break;
+        default: rest[i % 16] |= static_cast<std::byte>(code << (i < 16 ? 0 : 4)); break;
+      }
+    }
+}
+
+Group read_group(Grid grid, const std::byte* bytes, std::int64_t count) {
+  const auto* raw = reinterpret_cast<const std::uint8_t*>(bytes);
+  Group result{kernels::step_at(grid, raw)};
+  const std::uint8_t* codes = raw + kernels::bytes_of_step(grid);
+  for (std::int64_t i = 0; i < count; ++i)
+    result.codes[static_cast<std::size_t>(i)] =
+        kernels::grid_code(grid, codes + i / block * kernels::bytes_of_codes(grid), static_cast<int>(i % block));
+  return result;
+}
+
+void unpack(Grid grid, const std::byte* bytes, std::span<float> values) {
+  const Group read = read_group(grid, bytes, std::ssize(values));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = level(grid, read.step, read.codes[i]);
+}
+
+Group widened(Grid grid, Group group) {
+  if (bits_of(grid) >= 4) return group;
+  // d (c - z) = (d / 2) (c' - 8)
+  const int shift = 8 - static_cast<int>(2 * kernels::grid_zero(grid));
+  group.step.scale = rounded(group.step.scale / 2);
+  for (int& code : group.codes) code = 2 * code + shift;
+  return group;
+}
+
+void widen_line(Grid grid, const std::byte* bytes, std::int64_t count, std::byte* q4_0) {
+  COMERA_CHECK(bits_of(grid) <= 4 && grid != Grid::q4_1);
+  for (std::int64_t first = 0; first < count; first += group_of(grid)) {
+    const std::int64_t size = std::min(group_of(grid), count - first);
+    const Group wide = widened(grid, read_group(grid, bytes, size));
+    bytes += line_bytes(grid, size);
+    for (std::int64_t at = 0; at < size; at += block) {
+      std::array<std::uint8_t, block> codes{};
+      const auto here = static_cast<std::size_t>(std::min(block, size - at));
+      std::copy_n(wide.codes.begin() + at, here, codes.begin());
+      pack(Grid::q4_0, wide.step, std::span(codes).first(here), q4_0);
+      q4_0 += line_bytes(Grid::q4_0, block);
     }
   }
 }
 
-Block read_block(Grid grid, const std::byte* bytes) {
-  const auto* raw = reinterpret_cast<const std::uint8_t*>(bytes);
-  Block result{kernels::step_of_block(grid, raw)};
-  for (std::size_t i = 0; i < result.codes.size(); ++i)
-    result.codes[i] = kernels::grid_code(grid, raw, static_cast<int>(i));
-  return result;
-}
-
-void unpack(Grid grid, const std::byte* bytes, float* values) {
-  const Block read = read_block(grid, bytes);
-  for (std::size_t i = 0; i < read.codes.size(); ++i) values[i] = level(grid, read.step, read.codes[i]);
-}
-
-void widen(Grid grid, const std::byte* bytes, std::byte* q4_0) {
-  COMERA_CHECK(grid == Grid::q3_0 || grid == Grid::q2_0);
-  const Block narrow = read_block(grid, bytes);
-  const Step step{rounded(narrow.step.scale / 2), 0};
-  // d (c - z) = (d / 2) (c' - 8)
-  const int shift = 8 - static_cast<int>(2 * facts_of(grid).zero);
-  std::array<std::uint8_t, block> codes{};
-  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(2 * narrow.codes[i] + shift);
-  pack(Grid::q4_0, step, codes, q4_0);
-}
-
 void decode_line(Grid grid, std::span<const std::byte> bytes, std::span<float> values) {
-  float numbers[block];
-  for (std::size_t at = 0; at < values.size(); at += static_cast<std::size_t>(block)) {
-    unpack(grid, bytes.data() + static_cast<std::int64_t>(at) / block * block_bytes(grid), numbers);
-    std::copy_n(numbers, std::min<std::size_t>(block, values.size() - at),
-                values.begin() + static_cast<std::ptrdiff_t>(at));
+  const auto group = static_cast<std::size_t>(group_of(grid));
+  const std::byte* from = bytes.data();
+  for (std::size_t at = 0; at < values.size(); at += group) {
+    const std::span<float> part = values.subspan(at, std::min(group, values.size() - at));
+    unpack(grid, from, part);
+    from += line_bytes(grid, std::ssize(part));
   }
 }
 

@@ -13,18 +13,22 @@
 namespace comera::quant {
 
 constexpr std::int64_t block = kernels::grid_block;
+constexpr std::int64_t largest_group = kernels::largest_grid_group;
 
 using kernels::Grid;
-inline constexpr std::array all_grids{Grid::q8_0, Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0};
+using kernels::group_of;
+inline constexpr std::array all_grids{Grid::q8_0,     Grid::q4_1,     Grid::q4_0,    Grid::q3_0,
+                                      Grid::q2_0,     Grid::q4_0g64,  Grid::q3_0g64, Grid::q2_0g64,
+                                      Grid::q4_0g128, Grid::q3_0g128, Grid::q2_0g128};
 
 const char* name_of(Grid grid);
 std::optional<Grid> grid_named(std::string_view name);
-int bits_of(Grid grid);
-std::int64_t block_bytes(Grid grid);
+int bits_of(Grid grid);                                        // of a code
+std::optional<Grid> in_groups(Grid grid, std::int64_t group);  // the grid with the same codes in such groups
 // Bytes of a line of `count` numbers.
 std::int64_t line_bytes(Grid grid, std::int64_t count);
 
-// What the numbers of a block share; both are numbers of half precision. `least`: q4_1 alone.
+// What the numbers of a group share; both are numbers of half precision. `least`: q4_1 alone.
 using Step = kernels::GridStep;
 
 int codes_of(Grid grid);  // number of codes, which count from 0
@@ -32,23 +36,24 @@ float level(Grid grid, Step step, int code);
 int nearest(Grid grid, Step step, double value);  // the code of the nearest level
 
 // The step with the least sum of importance[i] (values[i] - nearest level)², by a search over scales and
-// least-squares fits. `importance` may be empty: all count the same. At most 32 values.
+// least-squares fits. `importance` may be empty: all count the same. At most `largest_group` values.
 Step best_step(Grid grid, std::span<const double> values, std::span<const double> importance = {});
 
-struct Block {
+struct Group {
   Step step;
-  std::array<int, block> codes{};
+  std::array<int, largest_group> codes{};  // `count` of them are set
 };
 
-// One block. `codes` has 32 entries.
+// One group, or the `count` first numbers of one. What is missing in the last block has code 0.
 void pack(Grid grid, Step step, std::span<const std::uint8_t> codes, std::byte* bytes);
-void unpack(Grid grid, const std::byte* bytes, float* values);  // 32 numbers
+Group read_group(Grid grid, const std::byte* bytes, std::int64_t count);
+void unpack(Grid grid, const std::byte* bytes, std::span<float> values);
 
-Block read_block(Grid grid, const std::byte* bytes);
-
-// A block of q3_0 or q2_0 as a block of q4_0 with the same numbers: its levels are odd multiples of half its scale.
-// Scales below 2^-13 may lose their last bit.
-void widen(Grid grid, const std::byte* bytes, std::byte* q4_0);
+// A group of 2 or 3 bits with the codes of q4_0 and the same numbers: its levels are odd multiples of half its scale.
+// Scales below 2^-13 may lose their last bit. Groups of 4 bits stay.
+Group widened(Grid grid, Group group);
+// A line of numbers, of at most 4 bits and without a least number, as one of q4_0.
+void widen_line(Grid grid, const std::byte* bytes, std::int64_t count, std::byte* q4_0);
 
 // A line of numbers.
 void decode_line(Grid grid, std::span<const std::byte> bytes, std::span<float> values);

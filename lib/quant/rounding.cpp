@@ -1,7 +1,6 @@
 #include "lib/quant/rounding.h"
 
 #include <algorithm>
-#include <array>
 
 #include "lib/core/error.h"
 
@@ -10,19 +9,15 @@ namespace {
 
 using tt::Matrix;
 
-// Packs the blocks of a matrix.
+// Packs the groups of a matrix.
 class Writer {
  public:
   Writer(Grid grid, std::int64_t lines, std::int64_t numbers) : result_{grid, lines, numbers} {
     result_.bytes.resize(static_cast<std::size_t>(lines * line_bytes(grid, numbers)));
   }
-  // `codes`: up to 32, from number `first` of the line.
+  // `codes`: of the group that begins with number `first` of the line.
   void put(std::int64_t line, std::int64_t first, Step step, std::span<const std::uint8_t> codes) {
-    std::array<std::uint8_t, block> all{};
-    std::copy(codes.begin(), codes.end(), all.begin());
-    const std::int64_t at =
-        line * line_bytes(result_.grid, result_.numbers) + first / block * block_bytes(result_.grid);
-    pack(result_.grid, step, all, result_.bytes.data() + at);
+    pack(result_.grid, step, codes, group_in(result_, line, first));
   }
   Quantised finish() { return std::move(result_); }
 
@@ -37,10 +32,10 @@ Quantised round_lines(Grid grid, std::int64_t lines, std::int64_t numbers, const
   std::vector<double> values;
   std::vector<std::uint8_t> codes;
   for (std::int64_t line = 0; line < lines; ++line)
-    for (std::int64_t first = 0; first < numbers; first += block) {
+    for (std::int64_t first = 0; first < numbers; first += group_of(grid)) {
       values.clear();
       codes.clear();
-      for (std::int64_t i = first; i < std::min(first + block, numbers); ++i) values.push_back(value(line, i));
+      for (std::int64_t i = first; i < std::min(first + group_of(grid), numbers); ++i) values.push_back(value(line, i));
       const Step step = best_step(grid, values);
       for (const double one : values) codes.push_back(static_cast<std::uint8_t>(nearest(grid, step, one)));
       writer.put(line, first, step, codes);
@@ -49,6 +44,11 @@ Quantised round_lines(Grid grid, std::int64_t lines, std::int64_t numbers, const
 }
 
 }  // namespace
+
+std::byte* group_in(Quantised& matrix, std::int64_t line, std::int64_t first) {
+  // Groups before it are whole.
+  return matrix.bytes.data() + line * line_bytes(matrix.grid, matrix.numbers) + line_bytes(matrix.grid, first);
+}
 
 Quantised round_linear(const Matrix& weight, Grid grid) {
   return round_lines(grid, weight.columns, weight.rows,

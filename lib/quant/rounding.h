@@ -17,7 +17,10 @@ struct Quantised {
   std::vector<std::byte> bytes = {};    // lines x line_bytes()
 };
 
-// Every number to its nearest level under the best step of its block.
+// Where the group begins whose first number is number `first` of a line.
+std::byte* group_in(Quantised& matrix, std::int64_t line, std::int64_t first);
+
+// Every number to its nearest level under the best step of its group.
 Quantised round_linear(const tt::Matrix& weight, Grid grid);  // [in x out]
 Quantised round_table(const tt::Matrix& table, Grid grid);    // [rows x columns]
 

@@ -1,7 +1,6 @@
 #include "lib/quant/trained_grid.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "lib/core/error.h"
@@ -78,19 +77,20 @@ void TrainedGrid::Trained::start_at_size() {
 TrainedGrid::TrainedGrid(const Quantised& base, std::span<const float> weight)
     : grid_(base.grid), in_(base.numbers), out_(base.lines) {
   COMERA_CHECK(std::ssize(weight) == in_ * out_);
-  const std::int64_t blocks = (in_ + block - 1) / block, line_size = line_bytes(grid_, in_);
+  const std::int64_t size = group_of(grid_), groups = (in_ + size - 1) / size, line_size = line_bytes(grid_, in_);
   const float zero = kernels::grid_zero(grid_);
   codes_.values.resize(weight.size());
-  scales_.values.resize(static_cast<std::size_t>(blocks * out_));
+  scales_.values.resize(static_cast<std::size_t>(groups * out_));
   least_.values.resize(scales_.values.size());
   for (std::int64_t o = 0; o < out_; ++o)
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      const Block read = read_block(grid_, base.bytes.data() + o * line_size + b * block_bytes(grid_));
-      scales_.values[static_cast<std::size_t>(b * out_ + o)] = read.step.scale;
-      least_.values[static_cast<std::size_t>(b * out_ + o)] = read.step.least;
-      for (std::int64_t i = b * block; i < std::min((b + 1) * block, in_); ++i) {
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const std::int64_t first = g * size, count = std::min(size, in_ - first);
+      const Group read = read_group(grid_, base.bytes.data() + o * line_size + line_bytes(grid_, first), count);
+      scales_.values[static_cast<std::size_t>(g * out_ + o)] = read.step.scale;
+      least_.values[static_cast<std::size_t>(g * out_ + o)] = read.step.least;
+      for (std::int64_t i = first; i < first + count; ++i) {
         const auto at = static_cast<std::size_t>(i * out_ + o);
-        const auto code = static_cast<float>(read.codes[static_cast<std::size_t>(i - b * block)]);
+        const auto code = static_cast<float>(read.codes[static_cast<std::size_t>(i - first)]);
         const float side = read.step.scale == 0 ? 0 : (weight[at] - read.step.least) / read.step.scale + zero - code;
         codes_.values[at] = code + std::clamp(side, -farthest, farthest);
       }
@@ -108,10 +108,10 @@ void TrainedGrid::step(std::span<const float> gradient, double rate, std::int64_
   std::vector<float> scales(scales_.values.size()), least(scales.size());
   for (std::int64_t i = 0; i < in_; ++i) {
     const std::size_t row = static_cast<std::size_t>(i) * outputs,
-                      of_block = static_cast<std::size_t>(i / block) * outputs;
-    add_row(gradient.subspan(row, outputs), codes_.values.data() + row, zero, last, scales.data() + of_block,
-            least.data() + of_block);
-    step_row(adam, gradient.subspan(row, outputs), scales_.values.data() + of_block, last, codes_.moment1.data() + row,
+                      of_group = static_cast<std::size_t>(i / group_of(grid_)) * outputs;
+    add_row(gradient.subspan(row, outputs), codes_.values.data() + row, zero, last, scales.data() + of_group,
+            least.data() + of_group);
+    step_row(adam, gradient.subspan(row, outputs), scales_.values.data() + of_group, last, codes_.moment1.data() + row,
              codes_.moment2.data() + row, codes_.values.data() + row);
   }
   step_all({rate * scales_.size, step}, scales, scales_.moment1.data(), scales_.moment2.data(), scales_.values.data());
@@ -123,8 +123,8 @@ void TrainedGrid::expand(std::span<float> weight) const {
   const auto outputs = static_cast<std::size_t>(out_);
   for (std::int64_t i = 0; i < in_; ++i) {
     const std::size_t row = static_cast<std::size_t>(i) * outputs,
-                      of_block = static_cast<std::size_t>(i / block) * outputs;
-    expand_row(codes_.values.data() + row, scales_.values.data() + of_block, least_.values.data() + of_block,
+                      of_group = static_cast<std::size_t>(i / group_of(grid_)) * outputs;
+    expand_row(codes_.values.data() + row, scales_.values.data() + of_group, least_.values.data() + of_group,
                kernels::grid_zero(grid_), static_cast<float>(codes_of(grid_) - 1), weight.subspan(row, outputs));
   }
 }
@@ -136,18 +136,17 @@ void TrainedGrid::round() {
 
 Quantised TrainedGrid::packed() const {
   Quantised result{grid_, out_, in_, {}};
-  const std::int64_t line_size = line_bytes(grid_, in_);
   const float last = static_cast<float>(codes_of(grid_) - 1);
-  result.bytes.resize(static_cast<std::size_t>(out_ * line_size));
+  result.bytes.resize(static_cast<std::size_t>(out_ * line_bytes(grid_, in_)));
+  std::vector<std::uint8_t> numbers;
   for (std::int64_t o = 0; o < out_; ++o)
-    for (std::int64_t first = 0; first < in_; first += block) {
-      std::array<std::uint8_t, block> numbers{};
-      for (std::int64_t i = first; i < std::min(first + block, in_); ++i)
-        numbers[static_cast<std::size_t>(i - first)] =
-            static_cast<std::uint8_t>(whole(codes_.values[static_cast<std::size_t>(i * out_ + o)], last));
-      const auto at = static_cast<std::size_t>(first / block * out_ + o);
-      pack(grid_, {scales_.values[at], least_.values[at]}, numbers,
-           result.bytes.data() + o * line_size + first / block * block_bytes(grid_));
+    for (std::int64_t first = 0; first < in_; first += group_of(grid_)) {
+      numbers.clear();
+      for (std::int64_t i = first; i < std::min(first + group_of(grid_), in_); ++i)
+        numbers.push_back(
+            static_cast<std::uint8_t>(whole(codes_.values[static_cast<std::size_t>(i * out_ + o)], last)));
+      const auto at = static_cast<std::size_t>(first / group_of(grid_) * out_ + o);
+      pack(grid_, {scales_.values[at], least_.values[at]}, numbers, group_in(result, o, first));
     }
   return result;
 }

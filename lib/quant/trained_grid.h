@@ -1,7 +1,7 @@
 // A weight on a grid whose codes and scales learn from the weight's own gradient, as in the block-wise training of
 // EfficientQAT (arXiv 2407.11062).
 //
-// Number i of a block is d (round(u_i) - zero) + m with a real code u_i. The gradient of d and m is exact while the
+// Number i of a group is d (round(u_i) - zero) + m with a real code u_i. The gradient of d and m is exact while the
 // codes stay; that of u_i goes straight through the rounding, d times the gradient of the number.
 #pragma once
 
@@ -38,7 +38,7 @@ class TrainedGrid {
   Grid grid_;
   std::int64_t in_, out_;
   Trained codes_;           // [in x out]
-  Trained scales_, least_;  // [blocks x out]
+  Trained scales_, least_;  // [groups x out]
 };
 
 }  // namespace comera::quant

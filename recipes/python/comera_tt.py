@@ -23,7 +23,7 @@ from torch.nn import functional
 __all__ = ["load", "replace", "save", "TableHead", "TTLinear", "TTMEmbedding"]
 
 BLOCK = 32  # numbers of a block on a grid
-BLOCK_BYTES = {"q8_0": 34, "q4_1": 20, "q4_0": 18, "q3_0": 14, "q2_0": 10}
+CODE_BYTES = {"q8_0": 32, "q4_1": 16, "q4_0": 16, "q3_0": 12, "q2_0": 8}  # of a block
 ACTIVATIONS = {"silu": functional.silu, "gelu": functional.gelu, "tanh": torch.tanh}
 
 
@@ -37,21 +37,34 @@ def _spread(data, bits):
     return (data.unsqueeze(-1).int() >> shifts & (1 << bits) - 1).flatten(-2)
 
 
-def numbers_of(lines, grid, count):
-    """Bytes [..., bytes of a line] as float numbers [..., count]."""
-    blocks = lines.unflatten(-1, (-1, BLOCK_BYTES[grid]))
-    scale = _halves(blocks, 0)
-    if grid == "q8_0":
-        numbers = scale * blocks[..., 2:].contiguous().view(torch.int8).float()
-    elif grid in ("q4_0", "q4_1"):
-        data = blocks[..., -16:]
-        codes = torch.cat((data & 15, data >> 4), -1).float()
-        numbers = scale * (codes - 8) if grid == "q4_0" else scale * codes + _halves(blocks, 2)
-    elif grid == "q3_0":
-        numbers = scale * (_spread(blocks[..., 2:10], 2) + 4 * _spread(blocks[..., 10:], 1) - 3.5)
+def _numbers_of_groups(groups, codes):
+    """Bytes [..., groups, bytes of a group] as float numbers [..., numbers]."""
+    step = 4 if codes == "q4_1" else 2
+    scale = _halves(groups, 0).unsqueeze(-2)
+    data = groups[..., step:].unflatten(-1, (-1, CODE_BYTES[codes]))
+    if codes == "q8_0":
+        numbers = scale * data.contiguous().view(torch.int8).float()
+    elif codes in ("q4_0", "q4_1"):
+        data = torch.cat((data & 15, data >> 4), -1).float()
+        numbers = scale * (data - 8) if codes == "q4_0" else scale * data + _halves(groups, 2).unsqueeze(-2)
+    elif codes == "q3_0":
+        numbers = scale * (_spread(data[..., :8], 2) + 4 * _spread(data[..., 8:], 1) - 3.5)
     else:
-        numbers = scale * (_spread(blocks[..., 2:], 2) - 1.5)
-    return numbers.flatten(-2)[..., :count]
+        numbers = scale * (_spread(data, 2) - 1.5)
+    return numbers.flatten(-3)
+
+
+def numbers_of(lines, grid, count):
+    """Bytes [..., bytes of a line] as float numbers [..., count]. The last group of a line may have fewer blocks."""
+    codes, _, group = grid.partition("g")
+    size = (4 if codes == "q4_1" else 2) + int(group or BLOCK) // BLOCK * CODE_BYTES[codes]
+    whole = lines.shape[-1] // size * size
+    parts = []
+    if whole > 0:
+        parts.append(_numbers_of_groups(lines[..., :whole].unflatten(-1, (-1, size)), codes))
+    if whole < lines.shape[-1]:
+        parts.append(_numbers_of_groups(lines[..., whole:].unsqueeze(-2), codes))
+    return torch.cat(parts, -1)[..., :count]
 
 
 class _Weight(nn.Module):

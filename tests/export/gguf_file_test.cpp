@@ -150,7 +150,7 @@ TEST_CASE("gguf file: base and adapter are the weight, in rows of pairs") {
     CHECK(wrote.adapter == model / "m.lora.gguf");
     CHECK(wrote.bytes == file_size(target.path));
     CHECK(wrote.bytes_adapter == file_size(wrote.adapter));
-    CHECK(wrote.widened.empty() == (quant::bits_of(grid) >= 4));
+    CHECK(wrote.widened.empty() == (quant::bits_of(grid) >= 4 && quant::group_of(grid) == quant::block));
     const io::GgufFile base(target.path), adapter(wrote.adapter);
     CHECK(adapter.text("adapter.type") == "lora");
     CHECK(adapter.real("adapter.lora.alpha") == 0);

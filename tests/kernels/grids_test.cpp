@@ -10,7 +10,9 @@
 namespace comera::kernels::test {
 namespace {
 
-constexpr Grid all_grids[] = {Grid::q8_0, Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0};
+constexpr Grid all_grids[] = {Grid::q8_0,     Grid::q4_1,     Grid::q4_0,    Grid::q3_0,
+                              Grid::q2_0,     Grid::q4_0g64,  Grid::q3_0g64, Grid::q2_0g64,
+                              Grid::q4_0g128, Grid::q3_0g128, Grid::q2_0g128};
 
 // Random codes, with scales of both signs and, in between, one below 2^-14 and one of 0.
 std::vector<std::uint8_t> random_lines(const GridLines& shape) {
@@ -22,12 +24,16 @@ std::vector<std::uint8_t> random_lines(const GridLines& shape) {
     bytes[at] = static_cast<std::uint8_t>(half & 0xFF), bytes[at + 1] = static_cast<std::uint8_t>(half >> 8);
   };
   std::normal_distribution<float> normal;
-  const auto step = static_cast<std::size_t>(bytes_of_block(shape.grid));
-  for (std::size_t at = 0, i = 0; at < bytes.size(); at += step, ++i) {
+  const std::int64_t group = group_of(shape.grid);
+  std::size_t at = 0;
+  for (std::int64_t i = 0; i < shape.lines * shape.groups(); ++i) {
+    const std::int64_t numbers = std::min(group, shape.numbers - i % shape.groups() * group);
+    const auto next = at + static_cast<std::size_t>(GridLines{shape.grid, 1, numbers, nullptr}.line_bytes());
     put(at, i % 11 == 3 ? 3e-6f : i % 11 == 7 ? 0.0f : normal(random) / 8);
     if (shape.grid == Grid::q4_1) put(at + 2, normal(random));
-    for (std::size_t k = 2; shape.grid == Grid::q8_0 && k < step; ++k)
-      if (bytes[at + k] == 0x80) bytes[at + k] = 0x81;  // -128 is no code
+    for (std::size_t k = at + 2; shape.grid == Grid::q8_0 && k < next; ++k)
+      if (bytes[k] == 0x80) bytes[k] = 0x81;  // -128 is no code
+    at = next;
   }
   return bytes;
 }

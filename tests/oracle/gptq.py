@@ -5,17 +5,18 @@
 needs numpy. The formulas are those of Frantar et al., arXiv 2210.17323, algorithm 1: H = X'X + damping mean(diag) I
 (a factor of H cancels), U the upper Cholesky factor of its inverse, inputs in their order. Input i is rounded, and its
 error over U_ii times row i of U is taken from the inputs that follow, one input at a time and without blocks of them.
-A group has 32 inputs. As in the program's choices (docs/decisions.md, "Steps of GPTQ"), the steps of a group are
+A group has 32 inputs, or 64 or 128. As in the program's choices (docs/decisions.md, "Steps of GPTQ"), the steps of a group are
 chosen when its first input comes, from the numbers as they are then, each weighed by 1 / U_ii^2, which is its weight in
 the published loss. Coordinate descent is left out. The script ends with an error if a code or a step is near a tie.
 """
 
 import numpy as np
 
-IN, OUT, TOKENS, GROUP, DAMPING = 64, 48, 160, 32, 0.01
-# Name, number of codes, code of the number 0 (of q4_1: of its least number), smallest part of the range to try.
-GRIDS = [("q8_0", 255, 127.0, 0.98), ("q4_1", 16, 0.0, 0.6), ("q4_0", 16, 8.0, 0.6), ("q3_0", 8, 3.5, 0.4),
-         ("q2_0", 4, 1.5, 0.4)]
+IN, OUT, TOKENS, DAMPING = 64, 48, 160, 0.01
+# Name, group, number of codes, code of the number 0 (of q4_1: of its least number), smallest part of the range to try.
+GRIDS = [("q8_0", 32, 255, 127.0, 0.98), ("q4_1", 32, 16, 0.0, 0.6), ("q4_0", 32, 16, 8.0, 0.6),
+         ("q3_0", 32, 8, 3.5, 0.4), ("q2_0", 32, 4, 1.5, 0.4), ("q3_0g64", 64, 8, 3.5, 0.4),
+         ("q2_0g128", 128, 4, 1.5, 0.4)]
 
 
 def draws(count, seed):
@@ -32,7 +33,8 @@ def half(value):
 
 
 class Grid:
-    def __init__(self, name, codes, zero, shrink):
+    def __init__(self, name, group, codes, zero, shrink):
+        self.group = group
         self.affine, self.signs = name == "q4_1", (1, -1) if name == "q4_0" else (1,)
         self.codes, self.zero, self.shrink = codes, zero, shrink
 
@@ -80,8 +82,8 @@ def gptq(weight, moment, grid):
     root = np.linalg.cholesky(np.linalg.inv(damped)).T
     left, codes, steps = weight.copy(), np.zeros((IN, OUT), int), []
     for i in range(IN):
-        if i % GROUP == 0:
-            group = slice(i, i + GROUP)
+        if i % grid.group == 0:
+            group = slice(i, i + grid.group)
             steps.append([grid.step(left[group, line], 1 / np.diag(root)[group]**2) for line in range(OUT)])
         for line in range(OUT):
             code, exact = grid.code(steps[-1][line], left[i, line])
@@ -102,16 +104,17 @@ shared = draws(TOKENS * 8, 3).reshape(TOKENS, 8)
 inputs = draws(TOKENS * IN, 4).reshape(TOKENS, IN) + 3 * shared[:, np.arange(IN) % 8]
 moment = inputs.T @ inputs  # whole numbers below 2^53
 
-print("// Blocks of GPTQ, made by tests/oracle/gptq.py.")
+print("// Groups of GPTQ, made by tests/oracle/gptq.py.")
 print("// clang-format off")
 print("#pragma once\n\nnamespace oracle {\n")
-print("// [48 outputs][2 blocks], hexadecimal: scale and least number in half precision, 4 digits each; 32 codes, 2 each.")
+print("// [48 outputs][groups], hexadecimal: scale and least number in half precision, 4 digits each; codes, 2 each.")
 for name, *facts in GRIDS:
     codes, steps = gptq(weight, moment, Grid(name, *facts))
     print(f"inline constexpr const char* gptq_{name}[] = {{")
     for line in range(OUT):
-        for block in range(IN // GROUP):
-            digits = "".join(f"{code:02x}" for code in codes[block * GROUP:(block + 1) * GROUP, line])
-            print(f'    "{bits(steps[block][line][0])}{bits(steps[block][line][1])}{digits}",')
+        for number, step in enumerate(steps):
+            first = number * facts[0]
+            digits = "".join(f"{code:02x}" for code in codes[first:first + facts[0], line])
+            print(f'    "{bits(step[line][0])}{bits(step[line][1])}{digits}",')
     print("};")
 print("\n}  // namespace oracle")

@@ -31,25 +31,30 @@ double loss_of(Grid grid, Step step, const std::vector<double>& values, const st
 
 }  // namespace
 
-TEST_CASE("grid: every code comes back from its block as its level") {
+TEST_CASE("grid: every code comes back from its group as its level") {
   for (const Grid grid : all_grids) {
     INFO(name_of(grid));
     const Step step{half_to_float(float_to_half(0.37f)), grid == Grid::q4_1 ? half_to_float(float_to_half(-1.3f)) : 0};
     for (int from = 0; from < codes_of(grid); from += 7) {
       std::vector<std::uint8_t> codes;
-      for (int i = 0; i < 32; ++i) codes.push_back(static_cast<std::uint8_t>((from + 3 * i) % codes_of(grid)));
-      std::vector<std::byte> bytes(static_cast<std::size_t>(block_bytes(grid)));
+      for (int i = 0; i < group_of(grid); ++i)
+        codes.push_back(static_cast<std::uint8_t>((from + 3 * i) % codes_of(grid)));
+      std::vector<std::byte> bytes(static_cast<std::size_t>(line_bytes(grid, group_of(grid))));
       pack(grid, step, codes, bytes.data());
-      float values[32];
+      std::vector<float> values(codes.size());
       unpack(grid, bytes.data(), values);
-      for (int i = 0; i < 32; ++i) {
-        CHECK(values[i] == level(grid, step, codes[static_cast<std::size_t>(i)]));
-        CHECK(nearest(grid, step, values[i]) == codes[static_cast<std::size_t>(i)]);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        CHECK(values[i] == level(grid, step, codes[i]));
+        CHECK(nearest(grid, step, values[i]) == codes[i]);
       }
     }
     CHECK(grid_named(name_of(grid)) == grid);
+    CHECK(in_groups(grid, group_of(grid)) == grid);
   }
   CHECK_FALSE(grid_named("q9_9"));
+  CHECK(in_groups(Grid::q3_0g64, 128) == Grid::q3_0g128);
+  CHECK_FALSE(in_groups(Grid::q8_0, 64));
+  CHECK_FALSE(in_groups(Grid::q2_0, 48));
 }
 
 // tests/io/gguf_test.cpp compares more blocks with the package gguf.
@@ -59,21 +64,24 @@ TEST_CASE("grid: blocks of q4_0, q4_1 and q8_0 are those of GGUF") {
   std::memcpy(bytes, &half, 2);
   std::vector<float> values(32);
   for (int i = 2; i < 34; ++i) bytes[i] = static_cast<std::byte>(i * 7);
-  unpack(Grid::q4_0, bytes, values.data());
+  unpack(Grid::q4_0, bytes, values);
   CHECK(values[0] == 0.5f * ((2 * 7 & 15) - 8));
   CHECK(values[16] == 0.5f * ((2 * 7 >> 4) - 8));
-  unpack(Grid::q8_0, bytes, values.data());
+  unpack(Grid::q8_0, bytes, values);
   CHECK(values[31] == 0.5f * static_cast<float>(static_cast<std::int8_t>(33 * 7)));
   std::memcpy(bytes + 2, &least, 2);
-  unpack(Grid::q4_1, bytes, values.data());
+  unpack(Grid::q4_1, bytes, values);
   CHECK(values[0] == 0.5f * (4 * 7 & 15) - 2.0f);
 }
 
-TEST_CASE("grid: a line is blocks of 32, the last of which may be short") {
+TEST_CASE("grid: a line is groups, the last of which may be short") {
   CHECK(line_bytes(Grid::q4_0, 32) == 18);
   CHECK(line_bytes(Grid::q4_0, 33) == 36);
   CHECK(line_bytes(Grid::q3_0, 288) == 9 * 14);
   CHECK(line_bytes(Grid::q2_0, 0) == 0);
+  CHECK(line_bytes(Grid::q2_0g64, 64) == 2 + 2 * 8);
+  CHECK(line_bytes(Grid::q3_0g128, 288) == 3 * 2 + 9 * 12);
+  CHECK(line_bytes(Grid::q4_0g128, 130) == 2 * 2 + 5 * 16);
   std::vector<std::byte> bytes(20);
   std::vector<std::uint8_t> codes(32, 3);
   pack(Grid::q2_0, {2, 0}, codes, bytes.data());
@@ -82,15 +90,27 @@ TEST_CASE("grid: a line is blocks of 32, the last of which may be short") {
   decode_line(Grid::q2_0, bytes, line);
   CHECK(line[31] == 3);
   CHECK(line[34] == 6);
+  // Groups of 64 and 7 numbers.
+  std::vector<std::byte> wide(static_cast<std::size_t>(line_bytes(Grid::q3_0g64, 71)));
+  codes.assign(64, 5);
+  pack(Grid::q3_0g64, {2, 0}, codes, wide.data());
+  codes.resize(7);
+  pack(Grid::q3_0g64, {4, 0}, codes, wide.data() + line_bytes(Grid::q3_0g64, 64));
+  line.resize(71);
+  decode_line(Grid::q3_0g64, wide, line);
+  CHECK(line[63] == 3);
+  CHECK(line[64] == 6);
+  CHECK(line[70] == 6);
 }
 
 TEST_CASE("grid: the best step loses no more than any step of a fine search") {
   for (const Grid grid : all_grids) {
     for (unsigned seed = 1; seed < 6; ++seed) {
       INFO(name_of(grid) << " " << seed);
-      const std::vector<double> values = draws(32, seed);
-      std::vector<double> importance = draws(32, seed + 100);
-      for (double& one : importance) one = std::exp2(one / 2);  // those of a block in GPTQ lie within a few times
+      const auto count = static_cast<std::size_t>(group_of(grid));
+      const std::vector<double> values = draws(count, seed);
+      std::vector<double> importance = draws(count, seed + 100);
+      for (double& one : importance) one = std::exp2(one / 2);  // those of a group in GPTQ lie within a few times
       const double own = loss_of(grid, best_step(grid, values, importance), values, importance);
       double least = 1e9;
       for (int i = 1; i < 400; ++i)
@@ -117,19 +137,26 @@ TEST_CASE("grid: zeros, one number and tiny numbers have steps") {
   }
 }
 
-TEST_CASE("grid: 2 and 3 bits have the same numbers in q4_0") {
-  for (const Grid grid : {Grid::q3_0, Grid::q2_0})
-    for (const float scale : {0.37f, -1.5f, 0x1p-13f}) {
-      const Step step{half_to_float(float_to_half(scale)), 0};
+TEST_CASE("grid: lines of 2 and 3 bits and of larger groups have the same numbers in q4_0") {
+  constexpr std::int64_t count = 150;
+  for (const Grid grid : all_grids) {
+    if (bits_of(grid) > 4 || grid == Grid::q4_1) continue;
+    INFO(name_of(grid));
+    std::vector<std::byte> narrow(static_cast<std::size_t>(line_bytes(grid, count))),
+        wide(static_cast<std::size_t>(line_bytes(Grid::q4_0, count)));
+    float scale = 0.37f;
+    for (std::int64_t first = 0; first < count; first += group_of(grid)) {
       std::vector<std::uint8_t> codes;
-      for (int i = 0; i < 32; ++i) codes.push_back(static_cast<std::uint8_t>(5 * i % codes_of(grid)));
-      std::vector<std::byte> narrow(static_cast<std::size_t>(block_bytes(grid))),
-          wide(static_cast<std::size_t>(block_bytes(Grid::q4_0)));
-      pack(grid, step, codes, narrow.data());
-      widen(grid, narrow.data(), wide.data());
-      float wanted[32], found[32];
-      unpack(grid, narrow.data(), wanted);
-      unpack(Grid::q4_0, wide.data(), found);
-      for (int i = 0; i < 32; ++i) CHECK(found[i] == wanted[i]);
+      for (std::int64_t i = 0; i < std::min(group_of(grid), count - first); ++i)
+        codes.push_back(static_cast<std::uint8_t>(5 * i % codes_of(grid)));
+      const Step step{half_to_float(float_to_half(scale)), 0};
+      pack(grid, step, codes, narrow.data() + line_bytes(grid, first));
+      scale = first == 0 ? -1.5f : 0x1p-13f;
     }
+    widen_line(grid, narrow.data(), count, wide.data());
+    std::vector<float> wanted(count), found(count);
+    decode_line(grid, narrow, wanted);
+    decode_line(Grid::q4_0, wide, found);
+    CHECK(found == wanted);
+  }
 }

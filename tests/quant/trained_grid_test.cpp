@@ -65,7 +65,7 @@ TEST_CASE("trained grid: steps along the gradient come closer to another weight"
   tt::Matrix target = first;
   const tt::Matrix move = draws(4);
   for (std::size_t i = 0; i < target.values.size(); ++i) target.values[i] += 0.5 * move.values[i];
-  for (const Grid grid : {Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0}) {
+  for (const Grid grid : {Grid::q4_1, Grid::q4_0, Grid::q3_0, Grid::q2_0, Grid::q3_0g64}) {
     INFO(name_of(grid));
     TrainedGrid trained(round_linear(first, grid), floats(first));
     std::vector<float> numbers(floats(first).size());

@@ -179,25 +179,25 @@ std::vector<Option> goal_options() {
 
 // Options that select weights and set exceptions.
 std::vector<Option> choice_options() {
-  return {
-      {.name = "include",
-       .type = OptionType::list,
-       .group = "Form",
-       .help = "only weights that match",
-       .metavar = "GLOB",
-       .synonyms = {"target-modules", "only"}},
-      {.name = "exclude",
-       .type = OptionType::list,
-       .group = "Form",
-       .help = "weights that stay dense",
-       .metavar = "GLOB",
-       .synonyms = {"skip", "ignore", "keep-dense"}},
-      {.name = "layer",
-       .type = OptionType::list,
-       .group = "Form",
-       .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', "
-               "'glob=exact:1024', 'glob=bits:8', 'glob=cores:8' (factors, cores or a correction in 4, 8 or 16 bits)",
-       .metavar = "RULE"}};
+  return {{.name = "include",
+           .type = OptionType::list,
+           .group = "Form",
+           .help = "only weights that match",
+           .metavar = "GLOB",
+           .synonyms = {"target-modules", "only"}},
+          {.name = "exclude",
+           .type = OptionType::list,
+           .group = "Form",
+           .help = "weights that stay dense",
+           .metavar = "GLOB",
+           .synonyms = {"skip", "ignore", "keep-dense"}},
+          {.name = "layer",
+           .type = OptionType::list,
+           .group = "Form",
+           .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', "
+                   "'glob=exact:1024', 'glob=bits:3;group:128', 'glob=cores:8' (factors, cores or a correction in 4, 8 "
+                   "or 16 bits)",
+           .metavar = "RULE"}};
 }
 
 std::vector<Option> grid_options() {
@@ -206,10 +206,19 @@ std::vector<Option> grid_options() {
        .type = OptionType::choice,
        .default_text = "none",
        .group = "Form",
-       .help = "store weights as numbers of so many bits in groups of 32; with --calibrate by GPTQ and with low-rank "
+       .help = "store weights as numbers of so many bits, in groups that share a scale; with --calibrate by GPTQ and "
+               "with low-rank "
                "corrections; auto: bits and ranks of every layer, or low-rank or TT form, by --ratio or --budget",
        .choices = {"none", "auto", "2", "3", "4", "8"},
        .synonyms = {"quantize", "quantise", "wbits"}},
+      {.name = "group",
+       .type = OptionType::choice,
+       .default_text = "32",
+       .group = "Form",
+       .help = "with --bits: numbers of 2, 3 or 4 bits that share a scale; a scale has 16 bits. By default --bits auto "
+               "chooses between 32 and 128",
+       .choices = {"32", "64", "128"},
+       .synonyms = {"groupsize", "group-size", "block-size"}},
       {.name = "for",
        .type = OptionType::choice,
        .default_text = "any",

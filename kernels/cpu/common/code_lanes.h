@@ -1,5 +1,5 @@
 // The codes of a block of numbers on a grid (kernels/grids.h) as the lanes of a few vectors of float, for products that
-// read each code once.
+// read each code once. `grid` is one in groups of 32: the codes of others are the same.
 #pragma once
 
 #include "kernels/cpu/common/simd.h"
@@ -28,7 +28,7 @@ class CodeLanes {
   static constexpr int parts = grid_block / F::width;
   static constexpr float zero = 0;  // the numbers of the tables are code - zero already
 
-  explicit CodeLanes(const std::uint8_t* block) : codes_(block + (grid == Grid::q4_1 ? 4 : 2)) {
+  explicit CodeLanes(const std::uint8_t* codes) : codes_(codes) {
     if constexpr (has_nibbles(grid)) {
       chosen_ = load_bytes(codes_).v;
     } else if constexpr (grid != Grid::q8_0) {
@@ -87,16 +87,15 @@ class CodeLanes {
   static constexpr int parts = grid_block / F::width;
   static constexpr float zero = grid == Grid::q8_0 ? 0 : grid_zero(grid);
 
-  explicit CodeLanes(const std::uint8_t* block) {
-    const std::uint8_t* rest = block + (grid == Grid::q4_1 ? 4 : 2);
+  explicit CodeLanes(const std::uint8_t* codes) {
     if constexpr (grid == Grid::q8_0) {
-      words_ = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rest));
+      words_ = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
     } else if constexpr (has_nibbles(grid)) {
-      const __m128i pairs = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rest));
+      const __m128i pairs = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
       words_ = _mm256_srlv_epi32(_mm256_broadcastsi128_si256(pairs), _mm256_setr_epi32(0, 0, 0, 0, 16, 16, 16, 16));
     } else {
-      words_ = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(rest)));
-      if constexpr (grid == Grid::q3_0) high_ = high_bits(rest + 8);
+      words_ = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
+      if constexpr (grid == Grid::q3_0) high_ = high_bits(codes + 8);
     }
   }
 

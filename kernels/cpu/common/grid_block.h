@@ -1,4 +1,5 @@
-// Blocks of numbers on a grid (kernels/grids.h) as small integers: number i is scale * code[i] + least.
+// Blocks of numbers on a grid (kernels/grids.h) as small integers: number i is scale * code[i] + least. `grid` is one
+// in groups of 32: the codes of others are the same.
 #pragma once
 
 #include "kernels/cpu/common/code_lanes.h"
@@ -40,26 +41,22 @@ inline __m256i where_set(const std::uint8_t* bytes, int value) {
 
 template <Grid grid>
 struct CodedBlock {
-  static constexpr bool has_least = grid == Grid::q4_1;
-  static constexpr int bytes = bytes_of_block(grid);
-
   float scale, least = 0;
   alignas(32) std::int8_t code[grid_block];
 
-  explicit CodedBlock(const std::uint8_t* block) : scale(half_number(block)) {
-    const std::uint8_t* rest = block + 2;
+  explicit CodedBlock(const GridBlock& block) : scale(half_number(block.step)) {
     __m256i codes;
     if constexpr (grid == Grid::q8_0) {
-      codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rest));
+      codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block.codes));
     } else if constexpr (grid == Grid::q4_1) {
-      least = half_number(rest);
-      codes = nibbles(rest + 2);
+      least = half_number(block.step + 2);
+      codes = nibbles(block.codes);
     } else if constexpr (grid == Grid::q4_0) {
-      codes = _mm256_sub_epi8(nibbles(rest), bytes_of(8));
+      codes = _mm256_sub_epi8(nibbles(block.codes), bytes_of(8));
     } else {
       // d (c - 3.5) = (d / 2) (2 c - 7)
-      codes = quarters(rest);
-      if constexpr (grid == Grid::q3_0) codes = _mm256_or_si256(codes, where_set(rest + 8, 4));
+      codes = quarters(block.codes);
+      if constexpr (grid == Grid::q3_0) codes = _mm256_or_si256(codes, where_set(block.codes + 8, 4));
       codes = _mm256_sub_epi8(_mm256_add_epi8(codes, codes), bytes_of(grid == Grid::q3_0 ? 7 : 3));
       scale *= 0.5f;
     }
@@ -70,15 +67,15 @@ struct CodedBlock {
   F numbers(int i) const { return fma(codes(i), set(scale), set(least)); }
 };
 
-// Calls visit.operator()<grid>() for the grid of a call.
+// Calls visit.operator()<grid>() for the codes of a call's grid.
 template <class Visit>
-void with_grid(Grid grid, Visit visit) {
-  switch (grid) {
+void with_codes(Grid grid, Visit visit) {
+  switch (code_grid(grid)) {
     case Grid::q8_0: return visit.template operator()<Grid::q8_0>();
     case Grid::q4_1: return visit.template operator()<Grid::q4_1>();
-    case Grid::q4_0: return visit.template operator()<Grid::q4_0>();
     case Grid::q3_0: return visit.template operator()<Grid::q3_0>();
     case Grid::q2_0: return visit.template operator()<Grid::q2_0>();
+    default: return visit.template operator()<Grid::q4_0>();
   }
 }
 

@@ -141,7 +141,8 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
     plan.grid = grid;
     const auto shared = std::make_shared<const quant::Quantised>(on_grid(candidate, weight, inputs, grid));
     const quant::Quantised& base = *shared;
-    const bool probes = menu.probed.empty() || quant::bits_of(grid) <= probed_bits;
+    const bool probes =
+        menu.probed.empty() || (quant::bits_of(grid) <= probed_bits && quant::group_of(grid) == quant::block);
     if (candidate.table) {
       add_table_choices(menu, weight, evidence, plan, forms.exact_rows, shared, probes);
       continue;

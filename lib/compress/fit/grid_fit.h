@@ -28,7 +28,8 @@ struct MenuForms {
 struct GridMenu {
   std::vector<GridChoice> choices;
   double norm = 0;
-  // The weight on the grids on which its effect is measured: those of at most `probed_bits`, and the coarsest.
+  // The weight on the grids on which its effect is measured: those of at most `probed_bits` in groups of 32, and the
+  // first of all.
   struct Probed {
     std::shared_ptr<const quant::Quantised> base;
     double loss = 0;

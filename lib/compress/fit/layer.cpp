@@ -58,7 +58,7 @@ class TableCurve {
 };
 
 tt::CoreBlocks blocks_of(const LayerPlan& plan, const Candidate& candidate) {
-  if (plan.cores) return {quant::block, quant::block_bytes(*plan.cores)};
+  if (plan.cores) return {quant::group_of(*plan.cores), quant::line_bytes(*plan.cores, quant::group_of(*plan.cores))};
   return {1, static_cast<std::int64_t>(io::size_of(candidate.type))};
 }
 

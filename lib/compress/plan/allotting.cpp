@@ -26,8 +26,9 @@ LayerPlan smallest_plan(const LayerJob& job, const Settings& settings) {
   LayerPlan plan = *job.first;
   if (job.ruled_dense()) return plan;
   if (plan.form == PlannedForm::grid) {
+    const auto bytes = [](quant::Grid grid) { return quant::line_bytes(grid, quant::largest_group); };
     for (const quant::Grid grid : settings.grids)
-      if (!plan.fixed_grid && quant::block_bytes(grid) < quant::block_bytes(plan.grid)) plan.grid = grid;
+      if (!plan.fixed_grid && bytes(grid) < bytes(plan.grid)) plan.grid = grid;
     return plan;
   }
   if (plan.rank > 0) return plan;

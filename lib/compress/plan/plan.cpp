@@ -40,13 +40,16 @@ void parse_rule_item(LayerRule& rule, const Rule& words, const Rule::Item& item)
     rule.gauge = item.value == "on";
   } else if (item.key == "bits" && grid_of_bits(item.value)) {
     rule.grid = grid_of_bits(item.value);
+  } else if (item.key == "group" && (item.value == "32" || item.value == "64" || item.value == "128")) {
+    rule.group = parse_integer(item.value);
   } else if (item.key == "cores" && (item.value == "4" || item.value == "8")) {
     rule.cores = grid_of_bits(item.value);
   } else if (item.key == "cores" && item.value == "16") {
     rule.cores.emplace();
   } else {
     fail_unknown(words, "[tensorize]", item,
-                 "rank:, form:, modes:, gauge:on|off, exact: (a number of rows), bits:2|3|4|8 or cores:4|8|16");
+                 "rank:, form:, modes:, gauge:on|off, exact: (a number of rows), bits:2|3|4|8, group:32|64|128 or "
+                 "cores:4|8|16");
   }
 }
 
@@ -120,6 +123,10 @@ LayerRule parse_layer_rule(const std::string& text) {
   rule.text = text;
   rule.pattern = words.pattern;
   for (const Rule::Item& item : words.items) parse_rule_item(rule, words, item);
+  if (!rule.group) return rule;
+  if (!rule.grid) fail_rule(words, "[tensorize]", "group: is that of bits; add bits:2, bits:3 or bits:4");
+  rule.grid = quant::in_groups(*rule.grid, *rule.group);
+  if (!rule.grid) fail_rule(words, "[tensorize]", "8 bits have groups of 32 alone; leave out group:");
   return rule;
 }
 

@@ -35,11 +35,11 @@ struct LayerPlan {
 };
 
 // --layer 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384;rank:32', 'glob=gauge:off',
-// 'glob=exact:1024', 'glob=bits:8', 'glob=cores:8'.
+// 'glob=exact:1024', 'glob=bits:8', 'glob=bits:3;group:128', 'glob=cores:8'.
 struct LayerRule {
   std::string text, pattern;
   std::optional<PlannedForm> form;
-  std::optional<std::int64_t> rank, exact;
+  std::optional<std::int64_t> rank, exact, group;
   io::FileShape in_modes, out_modes;
   std::optional<bool> gauge;
   std::optional<quant::Grid> grid;

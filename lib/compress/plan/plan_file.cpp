@@ -88,7 +88,8 @@ LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::st
   if (plan.form == PlannedForm::grid) {
     const std::string base = text_at(json, "base", where);
     if (!quant::grid_named(base))
-      fail_input("{}: there is no grid '{}'; use q8_0, q4_1, q4_0, q3_0 or q2_0", where, printable(base));
+      fail_input("{}: there is no grid '{}'; use q8_0, q4_1, q4_0, q3_0 or q2_0, the last three also with g64 or g128",
+                 where, printable(base));
     plan.grid = *quant::grid_named(base);
   }
   if (json.contains("cores")) {

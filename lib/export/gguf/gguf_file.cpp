@@ -49,7 +49,7 @@ GgufType type_of(Grid grid) {
   return grid == Grid::q4_1 ? GgufType::Q4_1 : GgufType::Q4_0;
 }
 
-bool is_own(Grid grid) { return grid == Grid::q3_0 || grid == Grid::q2_0; }
+bool is_own(Grid grid) { return quant::bits_of(grid) < 4 || quant::group_of(grid) != quant::block; }
 
 class Plan {
  public:
@@ -311,9 +311,7 @@ class Plan {
         sink.bytes(bytes);
         continue;
       }
-      for (std::int64_t i = 0; i < weight.columns() / quant::block; ++i)
-        quant::widen(grid, bytes.data() + i * quant::block_bytes(grid),
-                     wide.data() + i * quant::block_bytes(Grid::q4_0));
+      quant::widen_line(grid, bytes.data(), weight.columns(), wide.data());
       sink.bytes(wide);
     }
     folder_.file_of(entry).forget(entry.tensor);

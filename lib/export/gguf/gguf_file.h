@@ -19,7 +19,7 @@ struct GgufWrote {
   std::uint64_t bytes_adapter = 0;         // of the file of corrections; 0: there is none
   std::string adapter = {};                // its path
   std::int64_t tensors = 0, on_grids = 0;  // all tensors, and those of them that are stored in blocks
-  std::vector<std::string> widened = {};   // weights of 2 and 3 bits, stored with the same numbers in Q4_0
+  std::vector<std::string> widened = {};   // 2 and 3 bits, groups above 32: the same numbers in Q4_0
   // Chains that were multiplied out, grids whose lines are no whole blocks, and tables on grids with exact rows.
   std::vector<std::string> dense = {};
   std::string without_tokenizer = {};  // why the file has no tokenizer; empty: it has one

@@ -40,7 +40,7 @@ int fifth(Bytes high, int i) { return (high[i / 8] >> (i % 8) & 1) << 4; }
 
 template <quant::Grid grid>
 void from_grid(Bytes b, float* out) {
-  quant::unpack(grid, reinterpret_cast<const std::byte*>(b), out);
+  quant::unpack(grid, reinterpret_cast<const std::byte*>(b), {out, static_cast<std::size_t>(quant::block)});
 }
 void from_q5_0(Bytes b, float* out) {
   const float scale = half_at(b);

@@ -181,7 +181,7 @@ TEST_CASE("bf16, every backend: weights on grids") {
     const auto weight_in = [&](Call& call) {
       GridLines weight{grid, lines, width, nullptr};
       std::vector<std::uint8_t> bytes(static_cast<std::size_t>(lines * weight.line_bytes()));
-      const auto block = static_cast<std::size_t>(bytes_of_block(grid));
+      const auto block = static_cast<std::size_t>(bytes_of_group(grid, group_of(grid) / grid_block));
       for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 37 % 251);
       for (std::size_t i = 0; i < bytes.size(); i += block)  // scales of about 2^-8, and for q4_1 the least number
         for (std::size_t half = 0; half < (grid == Grid::q4_1 ? 4 : 2); half += 2) bytes[i + half + 1] = 0x1C;
