@@ -64,7 +64,8 @@ void print_file(const OptionValues& values, const exporting::GgufWrote& wrote) {
     return print_out(report::dump(json) + "\n");
   }
   if (!wrote.widened.empty())
-    log_info("{}: 2 and 3 bits become 4 with the same numbers, because GGUF has no such grid", some_of(wrote.widened));
+    log_info("{}: stored as Q4_0 with the same numbers, because GGUF has neither 2 and 3 bits nor groups above 32",
+             some_of(wrote.widened));
   if (!wrote.dense.empty()) log_info("{}: dense in the file, because GGUF has no form for it", some_of(wrote.dense));
   std::string line =
       fmt::format("{}  GGUF  {} of {} tensors in blocks  {}, the source {}\n", values.text("output"), wrote.on_grids,
