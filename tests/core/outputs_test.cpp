@@ -62,6 +62,20 @@ TEST_CASE("outputs: a hard link is the same file, and devices are not checked") 
   CHECK(said("/dev/null", "/dev/null").empty());
 }
 
+TEST_CASE("outputs: a file of an input folder is refused by its other names") {
+  const TemporaryFolder place;
+  make_folders(place / "m/deep");
+  make_folders(place / "blobs/more");
+  for (const char* name : {"blobs/1", "blobs/2", "blobs/more/3", "blobs/4"}) std::ofstream(place / name) << "x";
+  std::filesystem::create_symlink("../blobs/1", place / "m/weights");
+  std::filesystem::create_hard_link(place / "blobs/2", place / "m/deep/config");
+  std::filesystem::create_directory_symlink("../blobs/more", place / "m/docs");
+  std::filesystem::create_symlink("../blobs/none", place / "m/dangling");
+  CHECK_THAT(said(place / "m", place / "blobs/1"), Contains(": is a file of MODEL") && Contains("m/weights"));
+  CHECK_THAT(said(place / "m/", place / "blobs/2"), Contains(": is a file of MODEL") && Contains("m/deep/config"));
+  for (const char* fine : {"blobs/more/3", "blobs/4", "blobs/new"}) CHECK(said(place / "m", place / fine).empty());
+}
+
 TEST_CASE("outputs: relative names of missing paths are checked too") {
   CHECK_THROWS_WITH(check_outputs("verb", {}, {{"--a", "not-there"}, {"--b", "./not-there"}}), Contains("both name"));
   CHECK_THAT(said("not-there/data", "./not-there"), Contains(": holds MODEL"));

@@ -66,6 +66,20 @@ const char* relation(const Resolved& output, const Resolved& input) {
   return lies_in(output, input) ? "lies in" : nullptr;
 }
 
+// A file of the folder `input` that is `output` under another name, as in caches of the hub, whose folders hold links
+// to files elsewhere; "" if there is none. Links to folders are not followed, because nothing is read behind them.
+std::string shared_file(const Resolved& input, const Resolved& output) {
+  constexpr int most = 10'000;
+  if (!input.there || !S_ISDIR(input.status.st_mode) || !output.there || !S_ISREG(output.status.st_mode)) return "";
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator entry(input.path, error), end;
+  for (int i = 0; i < most && !error && entry != end; ++i, entry.increment(error)) {
+    struct stat status {};
+    if (::stat(entry->path().c_str(), &status) == 0 && same(status, output.status)) return entry->path().string();
+  }
+  return "";
+}
+
 // Files that match a pattern. A missing path is returned as it is; its reader reports the error.
 std::vector<std::string> files_of(const std::string& text) {
   try {
@@ -81,6 +95,9 @@ void check_pair(const std::string& verb, const NamedPath& output, const Resolved
   if (const char* how = relation(written, read))
     fail_input("[{}] {} {}: {} {} {}, which would be lost or changed; name another place", verb, output.name,
                output.path, how, input.name, input.path);
+  if (const std::string file = shared_file(read, written); !file.empty())
+    fail_input("[{}] {} {}: is a file of {} {}, which has it as {}, and would be lost or changed; name another place",
+               verb, output.name, output.path, input.name, input.path, file);
 }
 
 std::optional<FileUse> use_of(const Option& option) {
