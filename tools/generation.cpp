@@ -162,7 +162,8 @@ std::vector<Option> generation_options() {
            .default_text = "0",
            .group = g,
            .help = "draw the next token from the softmax of logits / temperature; 0: take the most probable",
-           .minimum = 0},
+           .minimum = 0,
+           .synonyms = {"temp"}},
           {.name = "top-p",
            .type = OptionType::real,
            .default_text = "1",
@@ -191,12 +192,11 @@ int generate_lines(const OptionValues& values, StoredModel& stored) {
   if (!chat.source && !chat.system.empty()) fail_input("[predict] --system goes with --chat");
   // A model that chats ends its answers with the end piece of its tokenizer.
   if (const std::int32_t end = stored.tokenizer->specials().end; chat.source && end >= 0) options.ends.push_back(end);
-  InputTexts input(values);
+  InputTexts input(values, false);
   Answers answers(values, "texts", "text");
   Totals totals;
   for (std::vector<InputText> texts; input.next(texts, 1);) {
-    if (texts[0].texts.size() > 1)
-      texts[0].texts[0] += "\t" + texts[0].texts[1];  // a tab is an ordinary character here
+    if (texts[0].texts.size() > 1) texts[0].texts[0] += "\t" + texts[0].texts[1];  // two columns of a table
     go_on(texts[0].texts[0], chat, input.place(), stored, options, answers, totals);
   }
   answers.finish({{"tokens", totals.tokens},

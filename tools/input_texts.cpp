@@ -10,7 +10,7 @@
 
 namespace comera::tools {
 
-InputTexts::InputTexts(const OptionValues& values) {
+InputTexts::InputTexts(const OptionValues& values, bool pairs) : pairs_(pairs) {
   if (values.list("data").empty()) {
     if (values.given("text") || values.given("data-format"))
       fail_input("[predict] --{} goes with --data FILE; lines of standard input have no columns",
@@ -67,7 +67,7 @@ bool InputTexts::read(InputText& text) {
 bool InputTexts::read_line(InputText& text) {
   std::string_view line;
   if (!lines_->next(line)) return false;
-  const std::size_t tab = line.find('\t');
+  const std::size_t tab = pairs_ ? line.find('\t') : std::string_view::npos;
   if (tab != std::string_view::npos && line.find('\t', tab + 1) != std::string_view::npos)
     fail_input("[predict] stdin:{}: has more than two columns; a line is one text, or two with a tab between",
                lines_->line());

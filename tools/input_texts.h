@@ -19,7 +19,8 @@ struct InputText {
 
 class InputTexts {
  public:
-  explicit InputTexts(const OptionValues& values);
+  // `pairs`: a tab in a line of standard input separates two texts; otherwise it is an ordinary character.
+  InputTexts(const OptionValues& values, bool pairs);
 
   std::string place() const;  // file and line of the last text, for messages
 
@@ -38,6 +39,7 @@ class InputTexts {
   std::size_t file_ = 0;  // index of the next file to open
   data::TextRequest request_;
   std::optional<data::TextReader> reader_;
+  bool pairs_;
   std::size_t columns_ = 0;
   std::int64_t before_ = 0, count_ = 0;  // bytes of the files before the current one; texts returned so far
   bool counts_bytes_ = false;            // the sizes of all files are known

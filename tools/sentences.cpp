@@ -107,7 +107,7 @@ int embed_lines(const OptionValues& values, StoredModel& stored) {
       64 * static_cast<std::size_t>(values.integer("batch"));  // enough texts to form batches of equal length
   engine::EmbeddingOptions options = embedding_options(values, stored);
   options.task.clear();  // all texts belong to one task
-  InputTexts input(values);
+  InputTexts input(values, true);
   Answers answers(values, "embeddings", "embedding");
   std::vector<float> all;
   std::int64_t rows = 0;

@@ -113,7 +113,7 @@ void answer(Answers& answers, const models::Spec& spec, const std::vector<engine
 // Prints the label or number of every text, and flushes when the input pauses.
 void label_texts(const OptionValues& values, StoredModel& stored) {
   const models::Spec& spec = models::common(stored.spec);
-  InputTexts input(values);
+  InputTexts input(values, true);
   Answers answers(values, "predictions", "prediction");
   for (std::vector<InputText> texts; input.next(texts, static_cast<std::size_t>(values.integer("batch")));) {
     Rows rows;

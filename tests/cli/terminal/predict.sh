@@ -105,6 +105,11 @@ run_with "$input" "$COMERA" predict stories --max-tokens 5
 expect_equal "$(sed -n 2p .out)" ''
 expect_equal "$(wc -l <.out)" 3
 
+# A decoder goes on with whole lines; a tab in them is an ordinary character.
+run_with $'round\tred\nblue\nround\tred\tgreen\n' "$COMERA" predict stories --max-tokens 5 --jsonl
+expect_exit 0
+expect_jsonl "[l['prompt'] for l in d] == ['round\\tred', 'blue', 'round\\tred\\tgreen']"
+
 # A text ends with the ids of generation_config.json where the file exists, as in transformers.
 run_with $'round red\n' "$COMERA" predict stories --max-tokens 8 --json
 third=$(python3 -c "import json; print(json.load(open('.out'))['texts'][0]['ids'][2])")
