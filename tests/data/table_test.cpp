@@ -141,6 +141,9 @@ TEST_CASE("table: errors for unusable rows name file and line") {
   refused(head + "p\th\te\n\np\th\te\n", pair, "line 3: is empty");
   refused(head, {{"premis"}, "label"},
           "x.tsv: has no column 'premis'; the columns are 'premise', 'hypothesis', 'label'; did you mean premise?");
+  refused(head, {{"body"}, "label"}, "'label'; name another with --text");
+  refused(head, {{"premise"}, "score"}, "'label'; name another with --label");
+  refused("{\"body\": 1}\n", {{"text"}, ""}, "the keys are 'body'; name another with --text", Format::jsonl);
   refused(head + "p\th\tf\n", pair, "line 2: unknown label 'f'; the labels are 'entailment', 'neutral'", Format::tsv,
           {"entailment", "neutral"});
   refused(head + "p\th\xFF\te\n", pair, "line 2: byte 4 (0xFF) is not UTF-8");

@@ -1,5 +1,7 @@
 #include "lib/data/files/fields.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "lib/core/error.h"
@@ -97,11 +99,17 @@ void split_csv(std::string_view line, LineReader& lines, Fields& fields) {
   }
 }
 
-std::size_t column_of(const std::string& column, const std::vector<std::string>& names, const std::string& file) {
+std::string name_another(const std::string& column, const std::vector<std::string>& names, std::string_view option) {
+  const std::string near = did_you_mean(column, names);
+  return near.empty() && !option.empty() ? fmt::format("; name another with {}", option) : near;
+}
+
+std::size_t column_of(const std::string& column, const std::vector<std::string>& names, const std::string& file,
+                      std::string_view option) {
   const auto found = std::find(names.begin(), names.end(), column);
   if (found == names.end())
     fail_input("[data] {}: has no column '{}'; the columns are {}{}", file, printable(column), quoted_list(names),
-               did_you_mean(column, names));
+               name_another(column, names, option));
   if (std::find(found + 1, names.end(), column) != names.end())
     fail_input("[data] {}: has two columns '{}'; the columns are {}; give each its own name", file, printable(column),
                quoted_list(names));

@@ -40,6 +40,10 @@ void split_tsv(std::string_view line, const LineReader& lines, Fields& fields);
 void split_csv(std::string_view line, LineReader& lines, Fields& fields);
 
 // Index of the only column of that name. InputError that lists the columns if there is none, or if there are two.
-std::size_t column_of(const std::string& column, const std::vector<std::string>& names, const std::string& file);
+// `option` names columns, "" if a schema does.
+std::size_t column_of(const std::string& column, const std::vector<std::string>& names, const std::string& file,
+                      std::string_view option = {});
+// What to do about a column or key that is not among `names`: the end of a message.
+std::string name_another(const std::string& column, const std::vector<std::string>& names, std::string_view option);
 
 }  // namespace comera::data

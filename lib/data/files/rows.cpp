@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "lib/core/error.h"
-#include "lib/core/options/suggest.h"
 #include "lib/core/terminal/log.h"
 #include "lib/data/files/fields.h"
 #include "lib/data/files/json_fault.h"
@@ -42,8 +41,9 @@ class NamedColumns : public RowReader {
   void header(const std::string& file) {
     for (std::size_t i = 0; i < fields_.count(); ++i) names_.emplace_back(fields_[i]);
     if (names_.size() == 1) check_separator(file);
-    for (std::size_t i = 0; i < columns_.text.size(); ++i) text_[i] = column_of(columns_.text[i], names_, file);
-    if (!columns_.label.empty()) label_ = column_of(columns_.label, names_, file);
+    for (std::size_t i = 0; i < columns_.text.size(); ++i)
+      text_[i] = column_of(columns_.text[i], names_, file, "--text");
+    if (!columns_.label.empty()) label_ = column_of(columns_.label, names_, file, "--label");
   }
 
   // A header that is one name of several columns: the file has another separator.
@@ -137,10 +137,11 @@ class JsonPicker final : public io::JsonEvents {
                json_fault(line, failed_at_, number_too_large_));
   }
 
-  std::string take(std::size_t i) {
+  // `option` names the key.
+  std::string take(std::size_t i, std::string_view option) {
     if (!values_[i])
       fail_input("[data] {}: line {}: has no key '{}'; the keys are {}{}", lines_.path(), lines_.line(),
-                 printable(wanted_[i]), quoted_list(keys_), did_you_mean(wanted_[i], keys_));
+                 printable(wanted_[i]), quoted_list(keys_), name_another(wanted_[i], keys_, option));
     return std::move(*values_[i]);
   }
 
@@ -186,7 +187,8 @@ class JsonReader final : public RowReader {
     row.line = lines.line();
     JsonPicker picker(wanted_, lines);
     if (!io::read_json_events(line, picker)) picker.fail(line);
-    for (std::size_t i = 0; i < wanted_.size(); ++i) values_[i] = picker.take(i);
+    for (std::size_t i = 0; i < wanted_.size(); ++i)
+      values_[i] = picker.take(i, i < columns_.text.size() ? "--text" : "--label");
     row.text[0] = values_[0];
     row.text[1] = columns_.text.size() > 1 ? std::string_view(values_[1]) : std::string_view{};
     row.label = columns_.label.empty() ? std::string_view{} : std::string_view(values_.back());
