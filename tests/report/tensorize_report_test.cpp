@@ -126,7 +126,7 @@ TEST_CASE("Errors of outputs and of weights are told apart") {
       result_of({layer("encoder.layer.0.output.dense", "tt"), layer("pooler.dense", "dense"), table});
   result.calibration = compress::MomentsInfo{};
   CHECK_THAT(summary(result),
-             Contains("mean output error 0.0617, worst 0.1235") &&
+             Contains("mean output error 0.0617 over 2 layers, 1 of them dense, worst 0.1235") &&
                  Contains("1 weight without an output error: mean weight error 0.9000, worst 0.9000\n"));
   const Json totals = to_json(result)["totals"];
   CHECK(totals["error_of"] == "outputs");
@@ -138,8 +138,8 @@ TEST_CASE("Errors of outputs and of weights are told apart") {
                                   !Contains("<span>0.900</span>"));
   // Without any output error all errors are of weights.
   for (compress::LayerOutcome& one : result.layers) one.output_error = {};
-  CHECK_THAT(summary(result),
-             Contains("mean weight error 0.4041, worst 0.9000") && !Contains("without an output error"));
+  CHECK_THAT(summary(result), Contains("mean weight error 0.4041 over 3 layers, 1 of them dense, worst 0.9000") &&
+                                  !Contains("without an output error"));
   CHECK_FALSE(to_json(result)["totals"].contains("unmeasured"));
 }
 

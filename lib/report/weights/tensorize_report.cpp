@@ -171,9 +171,12 @@ Json to_json(const Result& result) {
 
 std::string summary(const Result& result, bool last) {
   const compress::LayerErrors errors = result.errors(), unmeasured = result.unmeasured_errors();
-  std::string out = fmt::format("{}: {} -> {} ({}), mean {} {:.4f}, worst {:.4f}, {}\n", result.output,
+  const auto dense = std::ranges::count_if(result.layers, [](const LayerOutcome& layer) { return !layer.chain; });
+  // Many dense layers make the mean small, whatever the others lose.
+  const std::string over = dense > 0 ? fmt::format(" over {} layers, {} of them dense", errors.layers, dense) : "";
+  std::string out = fmt::format("{}: {} -> {} ({}), mean {} {:.4f}{}, worst {:.4f}, {}\n", result.output,
                                 format_bytes(result.file_bytes_dense), format_bytes(result.file_bytes),
-                                show(result.ratio(), Unit::ratio), error_name(result), errors.mean, errors.worst,
+                                show(result.ratio(), Unit::ratio), error_name(result), errors.mean, over, errors.worst,
                                 format_seconds(result.seconds));
   if (unmeasured.layers > 0)
     out += fmt::format("{}: mean weight error {:.4f}, worst {:.4f}\n", unmeasured_name(result), unmeasured.mean,
