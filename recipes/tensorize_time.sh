@@ -20,7 +20,7 @@ need_data checkpoints/all-MiniLM-L6-v2/model.safetensors text/c4_sample.txt.zst 
 require_program
 tokens=${TOKENS:-53248}
 ratios=${RATIOS:-2.5,5}
-isas=${ISAS:-$("$comera" --version | sed -n 's/^ *instruction sets *\(.*\) (of.*/\1/p')}
+isas=${ISAS:-$("$comera" --version | sed -n 's/^ *instruction sets *//p')}
 minilm=$COMERA_DATA/checkpoints/all-MiniLM-L6-v2
 only=()
 ! "$smoke" || { tokens=${TOKENS:-512} ratios=${RATIOS:-1.01,1.02} isas=${ISAS:-v3} && only=(--include '*layer.0.*'); }

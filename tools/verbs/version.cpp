@@ -10,6 +10,7 @@
 #include "kernels/host/cuda_devices.h"
 #include "lib/core/join.h"
 #include "lib/core/process.h"
+#include "lib/report/output/fit.h"
 #include "lib/report/output/json.h"
 #include "tools/verbs.h"
 
@@ -53,8 +54,8 @@ std::string as_text(const Json& facts) {
              facts["version"].get<std::string>(), facts["commit"].get<std::string>(),
              facts["compiler"].get<std::string>(), facts["build"].get<std::string>(), cpu["name"].get<std::string>(),
              cpu["processors"].get<int>()) +
-         fmt::format("  instruction sets  {} (of {})\n  blas              {}\n", words(cpu["instruction_sets"]),
-                     words(cpu["features"]), cpu["blas"].get<std::string>());
+         fmt::format("  instruction sets  {}\n  features          {}\n  blas              {}\n",
+                     words(cpu["instruction_sets"]), words(cpu["features"]), cpu["blas"].get<std::string>());
 }
 
 std::string as_text_cuda(const Json& cuda) {
@@ -95,7 +96,7 @@ int run_version(const OptionValues& values) {
   if (values.flag("json"))
     print_out(report::dump(facts) + "\n");
   else
-    print_out(cuda ? as_text_cuda(facts["cuda"]) : as_text(facts));
+    print_out(report::wrap_for_stdout(cuda ? as_text_cuda(facts["cuda"]) : as_text(facts)));
   return 0;
 }
 

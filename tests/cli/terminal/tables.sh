@@ -48,6 +48,7 @@ done
 tt=$out-of-a-tt-model dense=$out-of-a-dense-model
 fits "$COMERA" pretrain "${model[@]}" --seq 16 --dry-run
 fits "$COMERA" finetune $tt --data long.tsv --text text --label label --seq 8 --batch 4 --dry-run
+fits "$COMERA" version
 fits "$COMERA" inspect $tt
 fits "$COMERA" inspect $tt --filter attention --sort -bytes
 fits "$COMERA" inspect $tt $dense
