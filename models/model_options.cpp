@@ -4,6 +4,7 @@
 
 #include <array>
 #include <iterator>
+#include <utility>
 #include <variant>
 
 #include "lib/core/error.h"
@@ -24,8 +25,13 @@ std::string list_presets() {
   return words;
 }
 
-Option size_option(const char* name, const char* help, double least = 1) {
-  return {.name = name, .type = OptionType::integer, .help = help, .minimum = least, .default_words = preset_words};
+Option size_option(const char* name, const char* help, double least = 1, std::vector<std::string> synonyms = {}) {
+  return {.name = name,
+          .type = OptionType::integer,
+          .help = help,
+          .minimum = least,
+          .default_words = preset_words,
+          .synonyms = std::move(synonyms)};
 }
 
 Option probability_option(const char* name, const char* help) {
@@ -249,56 +255,57 @@ std::vector<Option> form_options() {
 }
 
 std::vector<Option> size_options() {
-  return {size_option("layers", "number of blocks"),
-          size_option("hidden", "width of the model; dlrm: of its tables"),
-          size_option("heads", "attention heads"),
-          size_option("key-heads", "heads of keys and values (decoders)"),
-          size_option("intermediate", "width of the feed-forward layer"),
-          size_option("positions", "longest sequence"),
-          size_option("token-types", "token types; 0 for none", 0),
-          size_option("image-size", "pixels along an edge of the images (vit)"),
-          size_option("patch", "pixels along an edge of a patch (vit)"),
-          {.name = "channels",
-           .type = OptionType::integer,
-           .help = "1: gray images, 3: colours (vit)",
-           .minimum = 1,
-           .maximum = 3,
-           .default_words = preset_words},
-          {.name = "bottom-mlp",
-           .type = OptionType::list,
-           .help = "widths of the hidden layers between the numbers and the vectors (dlrm)",
-           .metavar = "N,...",
-           .default_words = preset_words},
-          {.name = "top-mlp",
-           .type = OptionType::list,
-           .help = "widths of the hidden layers between the interactions and the logit (dlrm)",
-           .metavar = "N,...",
-           .default_words = preset_words},
-          probability_option("dropout", "dropout of embeddings, residual branches, attention and head"),
-          probability_option("attention-dropout", "dropout of attention probabilities alone"),
-          {.name = "norm-epsilon",
-           .type = OptionType::real,
-           .help = "epsilon of the norms",
-           .minimum = 0,
-           .default_words = preset_words},
-          {.name = "position-deviation",
-           .type = OptionType::real,
-           .help = "initial standard deviation of position and type rows, relative to that of the word rows",
-           .minimum = 0,
-           .default_words = preset_words},
-          {.name = "pre-norm",
-           .type = OptionType::flag,
-           .help = "place norms before attention and feed-forward (pre-LN) instead of after"},
-          {.name = "rope-theta",
-           .type = OptionType::real,
-           .help = "base of the rotary positions (decoders)",
-           .minimum = 1,
-           .default_words = preset_words},
-          {.name = "head",
-           .type = OptionType::choice,
-           .help = "tied: the word table is also the head; own: the head has its own table (decoders)",
-           .choices = {"tied", "own"},
-           .default_words = preset_words}};
+  return {
+      size_option("layers", "number of blocks", 1, {"num-layers", "num-hidden-layers", "depth"}),
+      size_option("hidden", "width of the model; dlrm: of its tables", 1, {"hidden-size", "d-model", "dim", "width"}),
+      size_option("heads", "attention heads", 1, {"num-heads", "num-attention-heads"}),
+      size_option("key-heads", "heads of keys and values (decoders)"),
+      size_option("intermediate", "width of the feed-forward layer", 1, {"intermediate-size", "ffn-dim"}),
+      size_option("positions", "longest sequence", 1, {"max-position-embeddings"}),
+      size_option("token-types", "token types; 0 for none", 0),
+      size_option("image-size", "pixels along an edge of the images (vit)"),
+      size_option("patch", "pixels along an edge of a patch (vit)"),
+      {.name = "channels",
+       .type = OptionType::integer,
+       .help = "1: gray images, 3: colours (vit)",
+       .minimum = 1,
+       .maximum = 3,
+       .default_words = preset_words},
+      {.name = "bottom-mlp",
+       .type = OptionType::list,
+       .help = "widths of the hidden layers between the numbers and the vectors (dlrm)",
+       .metavar = "N,...",
+       .default_words = preset_words},
+      {.name = "top-mlp",
+       .type = OptionType::list,
+       .help = "widths of the hidden layers between the interactions and the logit (dlrm)",
+       .metavar = "N,...",
+       .default_words = preset_words},
+      probability_option("dropout", "dropout of embeddings, residual branches, attention and head"),
+      probability_option("attention-dropout", "dropout of attention probabilities alone"),
+      {.name = "norm-epsilon",
+       .type = OptionType::real,
+       .help = "epsilon of the norms",
+       .minimum = 0,
+       .default_words = preset_words},
+      {.name = "position-deviation",
+       .type = OptionType::real,
+       .help = "initial standard deviation of position and type rows, relative to that of the word rows",
+       .minimum = 0,
+       .default_words = preset_words},
+      {.name = "pre-norm",
+       .type = OptionType::flag,
+       .help = "place norms before attention and feed-forward (pre-LN) instead of after"},
+      {.name = "rope-theta",
+       .type = OptionType::real,
+       .help = "base of the rotary positions (decoders)",
+       .minimum = 1,
+       .default_words = preset_words},
+      {.name = "head",
+       .type = OptionType::choice,
+       .help = "tied: the word table is also the head; own: the head has its own table (decoders)",
+       .choices = {"tied", "own"},
+       .default_words = preset_words}};
 }
 
 }  // namespace

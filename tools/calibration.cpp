@@ -16,6 +16,7 @@ std::vector<Option> calibration_options() {
            .help = "text, one sequence of at least four tokens per line or row; layers are fitted to their outputs on "
                    "this text, not only to their weights",
            .metavar = "FILE",
+           .synonyms = {"data", "dataset", "calibration-data"},
            .files = FileUse::read},
           {.name = "calibrate-tokens",
            .type = OptionType::integer,

@@ -223,7 +223,7 @@ std::vector<Option> data_options() {
            {"vocab", "vocabulary", "tokenizer-name"}),
       choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "letter case of the tokens in a vocab.txt"),
       also(count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
-           {"max-length", "max-seq-length", "sequence-length", "context-length", "block-size"}),
+           {"seq-len", "max-length", "max-seq-length", "sequence-length", "context-length", "block-size"}),
       also(up_to(1 << 24, count(g, "batch", "32", 1, "sequences per micro-batch")),
            {"batch-size", "micro-batch", "train-batch-size", "per-device-train-batch-size"}),
       also(up_to(1 << 20, count(g, "accumulate", "1", 1, "micro-batches per step")),
@@ -288,6 +288,7 @@ std::vector<Option> training_options() {
       option.default_words = "at the end only", option.synonyms = {"eval-steps", "eval-interval", "evaluation-steps"};
     if (option.name == "log-every") option.synonyms = {"logging-steps", "log-steps", "log-interval"};
     if (option.name == "weight-decay") option.synonyms = {"wd"};
+    if (option.name == "patience") option.synonyms = {"early-stopping", "early-stopping-patience"};
     if (option.name == "lr-tables") option.default_words = "that of --lr";
     if (option.name == "lr-table-cores") option.default_words = "that of --lr-cores";
     if (option.name == "clip") option.default_words = "1; 0 with --optimizer lomo or adalomo";

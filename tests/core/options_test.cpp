@@ -183,6 +183,7 @@ TEST_CASE("options: positionals") {
   CHECK(parse(options, {"--data", "x", "run"}).positionals() == std::vector<std::string>{"run"});
   CHECK(parse(options, {"--data", "x", "--", "-run"}).positionals() == std::vector<std::string>{"-run"});
   CHECK_THROWS_WITH(parse(options, {"--data", "x"}), Contains("MODEL is missing"));
+  CHECK_THROWS_WITH(parse(options, {"", "--data", "x"}), Contains("MODEL: the value is empty"));
   CHECK_THROWS_WITH(parse(options, {"a", "b"}), Contains("unexpected argument 'b'"));
   CHECK(parse_command(options, {"--help"}, no_environment).print.has_value());
 }

@@ -207,10 +207,10 @@ std::vector<Option> grid_options() {
        .default_text = "none",
        .group = "Form",
        .help = "store weights as numbers of so many bits, in groups that share a scale; with --calibrate by GPTQ and "
-               "with low-rank "
-               "corrections; auto: bits and ranks of every layer, or low-rank or TT form, by --ratio or --budget",
+               "with low-rank corrections; auto: bits and ranks of every layer, or low-rank or TT form, by --ratio or "
+               "--budget",
        .choices = {"none", "auto", "2", "3", "4", "8"},
-       .synonyms = {"quantize", "quantise", "wbits"}},
+       .synonyms = {"quantize", "quantise", "quant", "wbits"}},
       {.name = "group",
        .type = OptionType::choice,
        .default_text = "32",

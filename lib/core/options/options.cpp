@@ -91,6 +91,8 @@ void take_words(const OptionTable& table, std::vector<std::string> words, Option
         "shows the usage",
         table.verb(), words[most], table.verb());
   if (words.empty()) return;
+  for (const std::string& word : words)
+    if (word.empty()) fail_input("[{}] {}: the value is empty", table.verb(), table.positionals()[0].name);
   if (const Option* option = table.find(table.positional_key()))
     values.set(*option, words, OptionSource::flag, fmt::format("[{}] {}", table.verb(), table.positionals()[0].name));
   values.set_positionals(std::move(words));
@@ -248,6 +250,7 @@ void fail_unknown_verb(std::string_view verb, std::span<const OptionTable> table
   for (const OptionTable& table : tables) words.push_back({first_word(table), first_word(table)});
   for (const OptionTable& table : tables)
     for (const std::string& synonym : table.synonyms()) words.push_back({synonym, table.verb()});
+  for (const char* word : {"resume", "continue"}) words.push_back({word, "--resume RUN"});
   fail_input("[comera] unknown verb '{}'{}; `comera --help` lists all", verb, did_you_mean(verb, words));
 }
 

@@ -13,7 +13,7 @@ namespace comera {
 namespace {
 
 constexpr int least_columns = 60;
-constexpr int text_column = 30;  // column where the help sentence of an option begins
+constexpr int widest_text_column = 30;  // column where the help sentence of an option begins, less on a narrow terminal
 constexpr int gap = 2;
 
 std::string metavar_of(const Option& option) {
@@ -32,8 +32,22 @@ std::string metavar_of(const Option& option) {
   return "";
 }
 
+// Breaks a list of choices behind a bar, so that it fits the terminal.
+std::string broken_at_bars(std::string left, int columns) {
+  constexpr std::string_view next_line = "\n          ";
+  for (std::size_t begin = 0; left.size() - begin > static_cast<std::size_t>(columns);) {
+    const std::size_t bar = left.rfind('|', begin + static_cast<std::size_t>(columns) - 1);
+    if (bar == std::string::npos || bar < begin + next_line.size()) break;
+    left.insert(bar + 1, next_line);
+    begin = bar + 2;
+  }
+  return left;
+}
+
 // Puts `left` into its column and the sentence beside it, or on the next line if `left` is too wide.
-std::string entry(const std::string& left, const std::string& text, int columns) {
+std::string entry(const std::string& words, const std::string& text, int columns) {
+  const std::string left = broken_at_bars(words, columns);
+  const int text_column = std::min(widest_text_column, columns * 2 / 5);
   const int width = static_cast<int>(left.size());
   const bool beside = width + gap <= text_column;
   const std::string space(static_cast<std::size_t>(beside ? text_column - width : text_column), ' ');

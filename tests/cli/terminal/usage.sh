@@ -38,6 +38,7 @@ eval evaluate
 tokenize tokenizer encode
 sample predict
 ls inspect
+resume --resume RUN
 EOF
 run "$COMERA" pretrain --batch-size 3
 expect_refused 'unknown option --batch-size; did you mean --batch\?'
@@ -56,6 +57,13 @@ pretrain --cuda --device
 pretrain --logging-steps --log-every
 pretrain --eval-steps --eval-every
 pretrain --lora-rank --rank
+pretrain --seq-len --seq
+pretrain --hidden-size --hidden
+pretrain --num-heads --heads
+pretrain --early-stopping --patience
+tensorize --data --calibrate
+tensorize --quant --bits
+predict --temp --temperature
 tensorize --lora-rank --rank
 predict --stream --jsonl
 predict --prompt --data
@@ -88,7 +96,7 @@ verbs=$("$COMERA" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z][a-z]*\( [a-z]*\)\{
 longest() { awk '{ if (length($0) > n) n = length($0) } END { print n + 0 }' "$1"; }
 options_shown() { sed -n '/ptions:$/,$p' .out | grep -cE '^  (-[a-z], |    )--'; }
 while read -r -a verb; do
-  for columns in 80 120; do
+  for columns in 60 80 120; do
     run env COLUMNS=$columns "$COMERA" "${verb[@]}" --help
     expect_exit 0
     head -n 1 .out | grep -q "^usage: comera ${verb[*]}" || fail 'help begins with the usage'
