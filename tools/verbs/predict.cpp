@@ -1,5 +1,7 @@
 // `comera predict`.
 
+#include <utility>
+
 #include "lib/core/error.h"
 #include "lib/core/join.h"
 #include "lib/core/terminal/log.h"
@@ -110,15 +112,30 @@ void answer(Answers& answers, const models::Spec& spec, const std::vector<engine
   }
 }
 
+// A model that learned pairs answers single texts, too, and the other way round, with labels that mean nothing.
+void compare_with_training(const StoredModel& stored, const InputText& text) {
+  const auto columns = stored.reading.find("text");
+  if (columns == stored.reading.end()) return;
+  const bool learned_pairs = columns->second.find(',') != std::string::npos, pair = text.texts.size() > 1;
+  if (learned_pairs == pair) return;
+  log_warning("[predict] {} learned {} (--text {}), but {}; its answers may mean nothing", stored.folder,
+              learned_pairs ? "pairs of texts" : "single texts", printable(columns->second),
+              pair ? "pairs came; a tab separates two texts" : "single texts came");
+}
+
 // Prints the label or number of every text, and flushes when the input pauses.
 void label_texts(const OptionValues& values, StoredModel& stored) {
   const models::Spec& spec = models::common(stored.spec);
   InputTexts input(values, true);
   Answers answers(values, "predictions", "prediction");
+  bool compared = false;
   for (std::vector<InputText> texts; input.next(texts, static_cast<std::size_t>(values.integer("batch")));) {
     Rows rows;
-    for (const InputText& text : texts)
-      if (!text.empty()) rows.push_back(text.texts);
+    for (const InputText& text : texts) {
+      if (text.empty()) continue;
+      if (!std::exchange(compared, true)) compare_with_training(stored, text);
+      rows.push_back(text.texts);
+    }
     const bool tags = spec.task == data::Task::tag;
     const Predictions predictions = rows.empty() ? Predictions()
                                     : tags       ? predict_words(stored, values, rows)

@@ -6,6 +6,8 @@
 for i in $(seq 30); do printf 'red round\nand green square\n\f\nblue round and red %s\n\f\n' "$i"; done >stories.txt
 run "$COMERA" pretrain "${tiny[@]}" -o labels
 expect_exit 0
+run "$COMERA" pretrain "${model[@]}" "${words[@]}" --text text,second --label label --data train.tsv -o pairs
+expect_exit 0
 run "$COMERA" pretrain --model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 \
   --positions 64 --form dense \
   --tokenizer vocab.txt --data stories.txt --seq 16 --batch 8 --steps 60 --lr 1e-2 --no-document-end --quiet -o stories
@@ -104,6 +106,19 @@ expect_jsonl "[l['line'] for l in d] == [1, 2, 3] and d[1]['text'] == '' and d[0
 run_with "$input" "$COMERA" predict stories --max-tokens 5
 expect_equal "$(sed -n 2p .out)" ''
 expect_equal "$(wc -l <.out)" 3
+
+# A model of single texts warns of pairs, and one of pairs of single texts.
+while read -r model input message; do
+  run_with "$(printf '%b' "$input\\n\\n$input")" "$COMERA" predict "$model"
+  expect_exit 0
+  [ -n "$message" ] || expect_no_err
+  [ -z "$message" ] || expect_equal "$(grep -c "$model learned $message" .err)" 1
+done <<'END'
+labels round
+labels round\tred single texts (--text text), but pairs came; a tab separates two texts
+pairs round\tred
+pairs round pairs of texts (--text text,second), but single texts came
+END
 
 # A decoder goes on with whole lines; a tab in them is an ordinary character.
 run_with $'round\tred\nblue\nround\tred\tgreen\n' "$COMERA" predict stories --max-tokens 5 --jsonl
