@@ -10,6 +10,7 @@
 #include "kernels/cuda/common/runtime.h"
 #include "kernels/host/cpu_backend.h"
 #include "lib/report/bench/energy.h"
+#include "lib/report/bench/kernel_times.h"
 #include "lib/train/optimizer.h"
 #include "lib/tt/modes.h"
 #include "models/architecture.h"
@@ -204,6 +205,8 @@ TEST_CASE("A share above 1 is empty, and no memory column is called peak") {
   const Table table = bench_table(report, false);
   const Json row = to_json(table)[0];
   CHECK((row["gflops"] == 190 && row["share_of_peak"].is_null() && row["share_of_bound"].is_null()));
+  const Json kernels = to_json(kernel_table({{"sgd", "8", 0.1, 4e3, 0}, {"adamw", "8", 0.8, 4e3, 0}}, 10, 100));
+  CHECK((kernels[0]["share_of_bound"].is_null() && kernels[1]["share_of_bound"].get<double>() == Approx(0.5)));
   int peaks = 0;
   for (const Column& column : table.columns) peaks += column.title.find("peak") != std::string::npos;
   CHECK(peaks == 1);

@@ -281,10 +281,13 @@ Table kernel_table(const std::vector<KernelTime>& times, double copy_gb_per_s, d
                    {"bytes", "bytes", Unit::bytes},
                    {"microseconds", "us"},
                    {"share_of_bound", "of the bound", Unit::share}};
+  table.columns.back().note = "of the bound: the time that bytes and products need at least; -: a cache held the bytes";
   for (const KernelTime& time : times) {
-    Cell share;
-    if (copy_gb_per_s > 0 && peak_gflops > 0)
-      share = 1e-3 * std::max(time.bytes / copy_gb_per_s, time.flops / peak_gflops) / time.microseconds;
+    Cell share;  // none where caches hold the bytes, so that the rate of the memory is no bound
+    if (copy_gb_per_s > 0 && peak_gflops > 0) {
+      const double bound = 1e-3 * std::max(time.bytes / copy_gb_per_s, time.flops / peak_gflops);
+      if (bound <= time.microseconds) share = bound / time.microseconds;
+    }
     table.rows.push_back({time.op, time.shape, static_cast<std::int64_t>(time.bytes), time.microseconds, share});
   }
   return table;

@@ -20,7 +20,7 @@ struct KernelTime {
 std::vector<KernelTime> time_kernels(const plan::Machine& machine, std::int64_t tokens);
 
 // One row per kernel: bytes, microseconds and the share of its bound, which is the longer of the times for its bytes
-// and its FLOPs at these rates.
+// and its FLOPs at these rates. A row that is faster has no share: its bytes were in a cache.
 Table kernel_table(const std::vector<KernelTime>& times, double copy_gb_per_s, double peak_gflops);
 
 }  // namespace comera::report
