@@ -24,10 +24,14 @@ engine::EmbeddingOptions embedding_options(const OptionValues& values, const Sto
 
 // Vectors of the texts that are not empty, in order.
 std::vector<float> vectors_of(const engine::EmbeddingOptions& options, StoredModel& stored,
-                              const std::vector<InputText>& texts) {
+                              const std::vector<InputText>& texts, const std::string& place) {
   std::vector<std::string> lines;
   for (const InputText& text : texts) {
-    if (text.texts.size() > 1) fail_input("[predict] {}: embeds one text per line or row, but two came", stored.folder);
+    if (text.texts.size() > 1)
+      fail_input(
+          "{}: {} embeds one text, but two came; name one column with --text, or write lines without tabs, which "
+          "separate two texts",
+          place, stored.folder);
     if (!text.empty()) lines.push_back(text.texts[0]);
   }
   return engine::embed(*stored.engine, stored.tokenizer, lines, options);
@@ -112,7 +116,7 @@ int embed_lines(const OptionValues& values, StoredModel& stored) {
   std::vector<float> all;
   std::int64_t rows = 0;
   for (std::vector<InputText> texts; input.next(texts, most);) {
-    const std::vector<float> vectors = vectors_of(options, stored, texts);
+    const std::vector<float> vectors = vectors_of(options, stored, texts, input.place());
     rows += std::ssize(texts);
     for (std::span<const float> left = vectors; const InputText& text : texts) {
       const std::span<const float> vector = left.first(text.empty() ? 0 : width);

@@ -120,6 +120,11 @@ pairs round\tred
 pairs round pairs of texts (--text text,second), but single texts came
 END
 
+run_with $'round\tred\n' "$COMERA" predict vectors
+expect_refused 'stdin:1: vectors embeds one text, but two came; name one column with --text'
+run "$COMERA" predict vectors --data train.tsv --text text,second
+expect_refused 'train\.tsv:[0-9]+: vectors embeds one text, but two came'
+
 # A decoder goes on with whole lines; a tab in them is an ordinary character.
 run_with $'round\tred\nblue\nround\tred\tgreen\n' "$COMERA" predict stories --max-tokens 5 --jsonl
 expect_exit 0
