@@ -104,6 +104,8 @@ step "$comera" tensorize "$checkpoints/stories15M" -o "$work/stories-bits" --bit
   --calibrate "$work/some_stories.txt"
 step "$comera" tensorize "$checkpoints/stories15M" -o "$work/stories-hot" --bits 2 --exact-rows 1000 --include '*embed*' \
   --calibrate "$work/some_stories.txt"
+step "$comera" tensorize "$checkpoints/stories15M" -o "$work/stories-groups" --bits 3 --group 128 \
+  --calibrate "$work/some_stories.txt"
 step "$comera" export "$work/stories-bits" -o "$work/stories-bits.gguf"
 step "$comera" export "$work/stories-bits" -o "$work/stories-whole.gguf" --form dense --dtype fp16
 step "$comera" export "$work/stories-bits" -o "$work/stories-float.onnx"
