@@ -234,13 +234,14 @@ std::unique_ptr<ByteStream> ByteStream::open(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) fail_input("[data] {}: is a folder, not a file", path);
   auto file = std::make_unique<Plain>(path);
-  std::string first(4, '\0');
+  std::string first(6, '\0');
   std::size_t got = 0;
   for (std::size_t n = 1; n > 0 && got < first.size(); got += n) n = file->read(first.data() + got, first.size() - got);
   first.resize(got);
-  if (first == "PAR1") fail_parquet(path);
+  if (first.starts_with("PAR1")) fail_parquet(path);
+  refuse_archive(path, first);
   if (first.starts_with("\x1F\x8B")) return std::make_unique<Gzip>(std::move(file), std::move(first));
-  if (first == "\x28\xB5\x2F\xFD") return std::make_unique<Zstd>(std::move(file), std::move(first));
+  if (first.starts_with("\x28\xB5\x2F\xFD")) return std::make_unique<Zstd>(std::move(file), std::move(first));
   return std::make_unique<Replayed>(std::move(file), std::move(first));
 }
 

@@ -95,6 +95,15 @@ each() {  # each MESSAGE FILE OPTION...
 each "table\.parquet: parquet is not read; convert it .*read_parquet\('table\.parquet'\)\.to_csv" table.parquet
 each 'notes: the name does not tell what the file holds; known are .*--data-format text' notes
 each "hard\.csv: has no column 'body'; the columns are 'label', 'text', 'second'" hard.csv --text body
+python3 -c '
+import bz2, lzma, zipfile
+words = open("hard.txt", "rb").read()
+open("xz.txt", "wb").write(lzma.compress(words)), open("bzip2.csv", "wb").write(bz2.compress(words))
+zipfile.ZipFile("zip.tsv", "w").writestr("hard.txt", words)
+open("7z.jsonl", "wb").write(b"7z\xbc\xaf\x27\x1c" + words)'
+for file in xz.txt bzip2.csv zip.tsv 7z.jsonl; do
+  refuses "$file: is an? ${file%.*} archive, which is not read; unpack it" --task mlm --data $file
+done
 each 'broken\.csv: no such file|broken\.csv: cannot be read' broken.csv
 for verb in "pretrain ${model[*]} ${words[*]} --task mlm --data hard.txt" 'tokenizer train --data hard.txt' \
   'tensorize dense --ratio 1.5 --tokenizer vocab.txt --calibrate hard.txt' \
