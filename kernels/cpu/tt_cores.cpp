@@ -45,57 +45,56 @@ struct Factor {
 
 float masked(float value, double threshold) { return value > threshold ? value : 0; }
 
-// The core times its masked diagonal.
+// The core times its masked diagonal, which it has.
 void mask_core(const Factor& h, int i, float* out) {
   const float *core = h.core(i), *diagonal = h.diagonal(i);
   const std::int64_t rows = h.bond(i) * h.mode(i), columns = h.bond(i + 1);
-  if (!diagonal) return copy_block(1, rows * columns, core, 0, out, 0);
   for (std::int64_t j = 0; j < columns; ++j) {
     const float factor = masked(diagonal[j], h.t.threshold);
     for (std::int64_t r = 0; r < rows; ++r) out[r * columns + j] = core[r * columns + j] * factor;
   }
 }
 
-// Memory of a factor: masked cores and partial products; for the backward also their gradients.
+// Memory of a factor: masked cores, and partial products of several cores; for the backward also their gradients.
 struct FactorMemory {
-  float* core[max_cores] = {};
-  // partial[i] is the product of the first i cores, [rows(i), bond(i)]; partial[1] is the first core itself.
-  float* partial[max_cores] = {};
-  float* d_partial[2] = {};  // gradients of two neighbours, used alternately
+  float* masked[max_cores] = {};       // of cores with a diagonal
+  const float* core[max_cores] = {};   // masked, or the core itself
+  float* product[max_cores + 1] = {};  // of the first i cores, from 2 on
+  float* d_partial[2] = {};            // gradients of two neighbours, used alternately
   float* d_core = nullptr;
   float* transposed = nullptr;  // a masked core
 
   FactorMemory(const Factor& h, bool backward, Workspace& workspace) {
     std::int64_t largest_core = 0;
     for (int i = 0; i < h.d; ++i) {
-      core[i] = workspace.floats(h.core_size(i));
+      core[i] = h.diagonal(i) ? masked[i] = workspace.floats(h.core_size(i)) : h.core(i);
       largest_core = max(largest_core, h.core_size(i));
     }
     std::int64_t largest_partial = 0;
     for (int i = 1; i <= h.d; ++i) {
-      partial[i] = workspace.floats(h.rows(i) * h.bond(i));
+      if (i > 1) product[i] = workspace.floats(h.rows(i) * h.bond(i));
       largest_partial = max(largest_partial, h.rows(i) * h.bond(i));
     }
     if (!backward) return;
-    for (float*& d : d_partial) d = workspace.floats(largest_partial);
+    d_partial[0] = workspace.floats(largest_partial);
+    if (h.d == 1) return;
+    d_partial[1] = workspace.floats(largest_partial);
     d_core = workspace.floats(largest_core);
     transposed = workspace.floats(largest_core);
   }
+
+  // The product of the first i cores, [rows(i), bond(i)]. The lead is the first index of the first core itself.
+  const float* partial(int i) const { return i == 1 ? core[0] : product[i]; }
 };
 
 // Computes the masked cores, and the partial products of the first 1 .. last cores.
 void contract(const Factor& h, const FactorMemory& memory, int last) {
-  for (int i = 0; i < h.d; ++i) mask_core(h, i, memory.core[i]);
-  for (int i = 1; i <= last; ++i) {
-    const std::int64_t rows = i == 1 ? h.lead : h.rows(i - 1), inner = h.bond(i - 1),
-                       columns = h.mode(i - 1) * h.bond(i);
-    if (i == 1) {
-      // [lead, mode, bond]; the lead is the first index of the core itself.
-      copy_block(1, h.core_size(0), memory.core[0], 0, memory.partial[1], 0);
-    } else {
-      SmallGemm({rows, columns, inner, inner, columns, columns})(memory.partial[i - 1], memory.core[i - 1],
-                                                                 memory.partial[i]);
-    }
+  for (int i = 0; i < h.d; ++i)
+    if (h.diagonal(i)) mask_core(h, i, memory.masked[i]);
+  for (int i = 2; i <= last; ++i) {
+    const std::int64_t rows = h.rows(i - 1), inner = h.bond(i - 1), columns = h.mode(i - 1) * h.bond(i);
+    SmallGemm({rows, columns, inner, inner, columns, columns})(memory.partial(i - 1), memory.core[i - 1],
+                                                               memory.product[i]);
   }
 }
 
@@ -141,11 +140,12 @@ void write_right(const TtMatrix& t, const float* stored) {
 void merge_factor(const Factor& h, Workspace workspace) {
   const FactorMemory memory(h, false, workspace);
   contract(h, memory, h.d);
-  if (h.is_right) return write_right(h.t, memory.partial[h.d]);
+  const float* product = memory.partial(h.d);
+  if (h.is_right) return write_right(h.t, product);
   const std::int64_t rank = h.t.ranks[h.t.d], padding = padded_rank(rank) - rank;
   for_left_rows(h.t, [&](std::int64_t p, std::int64_t row) {
     Element* to = elements(h.t.left) + row * h.t.ld_left;
-    copy_block(1, rank, memory.partial[h.d] + p * rank, 0, to, 0);
+    copy_block(1, rank, product + p * rank, 0, to, 0);
     zero_rows(1, padding, to + rank, 0);
   });
 }
@@ -184,7 +184,7 @@ void merge_factor_backward(const Factor& h, Workspace workspace) {
   }
   for (int i = h.d; i >= 2; --i) {
     const std::int64_t rows = h.rows(i - 1), inner = h.bond(i - 1), columns = h.mode(i - 1) * h.bond(i);
-    SmallGemm({inner, columns, rows, inner, columns, columns, false, true})(memory.partial[i - 1], d_partial,
+    SmallGemm({inner, columns, rows, inner, columns, columns, false, true})(memory.partial(i - 1), d_partial,
                                                                             memory.d_core);
     unmask_gradient(h, i - 1, memory.d_core);
     transpose(inner, columns, memory.core[i - 1], columns, memory.transposed, inner);
