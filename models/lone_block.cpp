@@ -74,8 +74,8 @@ class LoneBlock final : public layers::Model {
       : Model(dtype),
         common_(common(spec)),
         merger_(chains_, factors_, step_gradients_),
-        builder_{dtype,   parameters_,   chains_,    factors_,         step_gradients_,
-                 merger_, cast_weights_, threshold_, parameters_dense_},
+        builder_{dtype,      parameters_,       chains_, factors_, step_gradients_, merger_, cast_weights_,
+                 threshold_, parameters_dense_, 0,       true},
         parts_(std::visit([&](const auto& one) { return parts_of(builder_, one, number); }, spec)) {
     set_threshold(common_.threshold);
   }

@@ -51,6 +51,17 @@ Tensor Linear::backward_replacing(Pass& pass, Sink& sink, Tensor* dy, std::int64
   return dx;
 }
 
+namespace {
+
+// Wide factors that are brief are in memory for one weight at a time.
+bool stands_alone(const Builder& builder, const LinearSpec& spec, std::int64_t in) {
+  constexpr std::int64_t wide = std::int64_t{1} << 22;  // numbers of both factors
+  const tt::Layout& layout = spec.form.layout;
+  return builder.brief_factors && !layout.empty() && layout.ranks[layout.middle()] * (in + spec.out) >= wide;
+}
+
+}  // namespace
+
 LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in,
                           kernels::Activation activation) {
   LinearSet set;
@@ -65,6 +76,8 @@ LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs
       set.members_.push_back({make_fixed_linear(builder, specs[i], in, activation), {i}});
     } else if (specs[i].form.between != kernels::Activation::none && !specs[i].form.layout.empty()) {
       set.members_.push_back({make_bottleneck_linear(builder, specs[i], in, activation), {i}});
+    } else if (stands_alone(builder, specs[i], in)) {
+      set.members_.push_back({make_tt_linear(builder, {specs[i]}, in, activation), {i}});
     } else {
       chains.push_back(specs[i]);
       chain_outputs.push_back(i);

@@ -27,7 +27,6 @@ Parameter core(const ChainParameters& chain, std::size_t k, double deviation) {
   parameter.structured_rate = structured_rate(whole, k, deviation);
   parameter.of_table = chain.layout.kind == tt::Kind::ttm;
   parameter.decay = true;
-  parameter.from_factors = true;
   return parameter;
 }
 
@@ -37,7 +36,6 @@ Parameter diagonal(const ChainParameters& chain, std::size_t k) {
   parameter.role = Role::diagonal;
   parameter.shape = {chain.layout.ranks[k + 1]};
   parameter.init = {Init::Distribution::constant, 1};
-  parameter.from_factors = true;
   return parameter;
 }
 
@@ -45,11 +43,14 @@ Parameter diagonal(const ChainParameters& chain, std::size_t k) {
 
 std::size_t add_chain(Builder& builder, ChainParameters chain, double deviation) {
   builder.parameters_dense += chain.rows * chain.columns;
+  const auto add = [&](Parameter parameter) {
+    parameter.from_factors = !builder.brief_factors;
+    return builder.parameters.add(std::move(parameter));
+  };
   if (!chain.layout.empty()) {
-    for (std::size_t k = 0; k < chain.layout.cores(); ++k)
-      chain.cores.push_back(builder.parameters.add(core(chain, k, deviation)));
+    for (std::size_t k = 0; k < chain.layout.cores(); ++k) chain.cores.push_back(add(core(chain, k, deviation)));
     for (std::size_t k = 0; !chain.folded && k + 1 < chain.layout.cores(); ++k)
-      chain.diagonals.push_back(builder.parameters.add(diagonal(chain, k)));
+      chain.diagonals.push_back(add(diagonal(chain, k)));
   }
   builder.chains.push_back(std::move(chain));
   return builder.chains.size() - 1;

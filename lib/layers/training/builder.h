@@ -17,6 +17,9 @@ struct Builder {
   const double& threshold;         // threshold of the model
   std::int64_t& parameters_dense;  // sum over the layers
   std::uint32_t next_site = 0;     // dropout sites are numbered in the order of building
+  // Merged factors of linear layers, and their gradients, are in memory while their layer runs, and not for the step:
+  // less memory, and cores are merged in each pass. Gradients of cores are then finished in the backward.
+  bool brief_factors = false;
 
   std::uint32_t dropout_site() { return next_site++; }
   // Adds a parameter that is not part of a tensor train. It counts with the same size in the dense model.
