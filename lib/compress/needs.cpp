@@ -48,16 +48,10 @@ std::uint64_t table_bytes(const LayerJob& job) {
   return number * Sizes(job.candidate).numbers() * halves / 2;
 }
 
-// Of a block: weights and gradients, codes or cores with two moments each, and what a batch saves for the backward.
-std::uint64_t refinement_bytes(std::int64_t blocks, std::uint64_t linear, std::uint64_t input, std::uint64_t stream) {
-  if (blocks == 0) return 0;
-  return sizeof(float) * (7 * linear / static_cast<std::uint64_t>(blocks) + tokens_of_batch * (8 * stream + 3 * input));
-}
-
 }  // namespace
 
 CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder, std::size_t sizes,
-                                   std::int64_t refined) {
+                                   std::uint64_t refinement) {
   std::uint64_t input = 0, stream = 0, linear = 0, tables = 0, rows = 0, linears = 0, stored = 0;
   for (const LayerJob& job : jobs) {
     const Sizes at(job.candidate);
@@ -80,8 +74,7 @@ CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::
     all += bytes;
   }
   const std::uint64_t cached = std::min<std::uint64_t>(StreamedWeights::small, all);
-  const std::uint64_t fits =
-      std::max({tables, linears + cached, largest, refinement_bytes(refined, linear, input, stream)});
+  const std::uint64_t fits = std::max({tables, linears + cached, largest});
   // Logits, the inner products of a block and the inputs of a layer, and the residual stream.
   const std::uint64_t activations = sizeof(float) * tokens_of_batch * (rows + 3 * input + 2 * stream);
   const std::uint64_t drawn = sizeof(float) * std::min(drawn_words, rows) * stream;
@@ -89,9 +82,11 @@ CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::
   // model and at every size of the model as compressed so far. Two layers of a block have targets: their outputs and
   // the residual stream before them. Refinement also stores the inputs of the first block, and outputs of the dense
   // model of its own.
-  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (refined > 0 ? 2 : 0)) * stream *
+  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (refinement > 0 ? 2 : 0)) * stream *
                                 static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
-  return {program + activations + drawn + fits, stored + sizeof(float) * (outputs + sizes * linear)};
+  // Weights and activations of the model make way for a block that is refined.
+  return {program + drawn + std::max(activations + fits, refinement),
+          stored + sizeof(float) * (outputs + sizes * linear)};
 }
 
 }  // namespace comera::compress

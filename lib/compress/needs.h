@@ -9,14 +9,15 @@
 namespace comera::compress {
 
 struct CalibrationNeeds {
-  // The activations of one batch, and the most that any layer needs for its moments, its fit and its trial.
+  // The activations of one batch, and the most that any layer needs for its moments, its fit and its trial; or what the
+  // refinement of a block needs, if that is more.
   std::uint64_t memory = 0;
   // On the disk while it runs: block outputs and targets for the text, and layers as compressed so far, at all sizes.
   std::uint64_t scratch = 0;
 };
 
-// `refined`: number of blocks that are refined; 0: none.
+// `refinement`: bytes of memory that it takes (refine/refinement_needs.h); 0: no block is refined.
 CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder, std::size_t sizes,
-                                   std::int64_t refined);
+                                   std::uint64_t refinement);
 
 }  // namespace comera::compress

@@ -13,6 +13,7 @@
 #include "lib/compress/plan/plan_file.h"
 #include "lib/compress/plan/planning.h"
 #include "lib/compress/refine/certify_again.h"
+#include "lib/compress/refine/refinement_needs.h"
 #include "lib/compress/refine/where_it_pays.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
@@ -188,8 +189,9 @@ void Tensorizer::add_size(double ratio) {
 }
 
 CalibrationNeeds Tensorizer::calibration_needs() const {
-  const std::int64_t refined = settings_.refinement.on() ? models::common(moments_->flows()->spec()).layers : 0;
-  return compress::calibration_needs(jobs_, folder_, std::max<std::size_t>(sizes_.size(), 1), refined);
+  const Refinement::When when = settings_.refinement.when;
+  const std::uint64_t refinement = settings_.refinement.on() ? refinement_bytes(*moments_->flows(), jobs_, when) : 0;
+  return compress::calibration_needs(jobs_, folder_, std::max<std::size_t>(sizes_.size(), 1), refinement);
 }
 
 TimeNeeds Tensorizer::time_needs() const {

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
 #include <tuple>
 
 #include "kernels/philox.h"
 #include "lib/compress/calibration/block_flows.h"
 #include "lib/compress/fit/grid_fit.h"
 #include "lib/compress/refine/block_layers.h"
-#include "lib/compress/refine/block_update.h"
-#include "lib/compress/refine/where_it_pays.h"
+#include "lib/compress/refine/block_trainer.h"
+#include "lib/compress/refine/refinement_needs.h"
 #include "lib/core/process.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
@@ -154,15 +153,10 @@ double fit_seconds(const std::vector<LayerJob>& jobs, std::size_t sizes, bool ca
 // The blocks that are refined at this size.
 std::int64_t refined_blocks(const BlockFlows& flows, const std::vector<LayerJob>& jobs, std::size_t size,
                             Refinement::When when) {
-  std::set<std::string> layers;
-  for (const LayerJob& job : jobs) {
-    const auto chain = job.chain(size);
-    if (chain && (when == Refinement::When::always || gains_by_refinement(*chain))) layers.insert(job.candidate.name);
-  }
+  const auto by_name = by_layer(jobs);
   std::int64_t count = 0;
   for (std::int64_t block = 0; block < models::common(flows.spec()).layers; ++block)
-    count += std::ranges::any_of(linears_of_block(flows.spec(), block),
-                                 [&](const std::string& linear) { return layers.contains(linear); });
+    count += is_refined(chains_of_block(flows.spec(), block, by_name, size), when);
   return count;
 }
 
@@ -173,11 +167,12 @@ class SampledBlock {
   SampledBlock(const BlockFlows& flows, const std::vector<LayerJob>& jobs, bool trains)
       : number_(models::common(flows.spec()).layers / 2),
         rule_(trains ? std::make_shared<BlockUpdateRule>() : nullptr) {
-    for (const LayerJob& job : jobs) jobs_[job.candidate.name] = &job;
+    jobs_ = by_layer(jobs);
     models::ModelSpec spec = flows.spec();
     models::common(spec).forms.clear();
     for (const std::string& linear : linears_of_block(spec, number_)) set_form(models::common(spec), linear);
-    open(flows, spec);
+    engine_ = engine_of_block(flows.machine(), spec, number_, rule_);
+    engine_->allocate();
     set_numbers();
     make_batch(flows);
   }
@@ -212,25 +207,17 @@ class SampledBlock {
     if (grid && rank == 0) grids_[linear] = plan.grid;
   }
 
-  void open(const BlockFlows& flows, const models::ModelSpec& spec) {
-    const DType dtype = flows.machine().dtype;
-    const auto factory = [spec, dtype, number = number_](const layers::RankTable&) {
-      return models::make_lone_block(spec, number, dtype);
-    };
-    engine_ = std::make_unique<engine::Engine>(flows.machine(), factory,
-                                               engine::EngineOptions{.update = rule_, .fetch_hidden = true});
-    engine_->allocate();
-  }
-
   void set_numbers() {
     for (const layers::Parameter& parameter : engine_->model().parameters().all()) {
-      const std::span<float> numbers(static_cast<float*>(parameter.value.data),
-                                     static_cast<std::size_t>(parameter.shape.elements()));
+      const auto count = static_cast<std::size_t>(parameter.shape.elements());
+      if (!rule_ || !BlockUpdateRule::is_on_grid(parameter)) {
+        fill_random(std::span(static_cast<float*>(parameter.value.data), count), 0.1);
+        continue;
+      }
+      std::vector<float> numbers(count);
       fill_random(numbers, 0.1);
-      if (!rule_ || !BlockUpdateRule::is_on_grid(parameter)) continue;
       const tt::Matrix weight(parameter.shape[0], parameter.shape[1], {numbers.begin(), numbers.end()});
-      rule_->set_grid(parameter,
-                      quant::TrainedGrid(quant::round_linear(weight, grids_.at(layer_of(parameter))), numbers));
+      rule_->set_grid(parameter, quant::round_linear(weight, grids_.at(layer_of(parameter))), numbers);
     }
     engine_->weights_changed();
   }

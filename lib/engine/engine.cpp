@@ -162,6 +162,11 @@ DeviceBlock::Layout Engine::block_layout() const {
   return {weights_->bytes(), sizeof state_, DeviceSteps::input_places(input_bytes()), step_bytes()};
 }
 
+void Engine::free_step() {
+  step_arena_ = plan::Arena();
+  prepared_ = false;
+}
+
 void Engine::allocate_block() {
   const DeviceBlock::Layout wanted = block_layout();
   if (weights_->allocated() && block_.holds(wanted)) return;

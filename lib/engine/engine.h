@@ -116,6 +116,8 @@ class Engine {
   // Allocates memory for the weights, with zeros if they had none, and for all plans so far. Later plans may need more:
   // on a device that takes another block, and the weights move.
   void allocate();
+  // Frees the memory of steps until the next step or evaluation. Of a machine whose memory the host can read.
+  void free_step();
 
   // Call it after a write to the weights from outside: the merged factors are stale.
   void weights_changed() { prepared_ = false; }

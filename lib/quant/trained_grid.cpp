@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/half.h"
 #include "lib/quant/levels.h"
+#include "lib/tt/parallel.h"
 
 namespace comera::quant {
 namespace {
@@ -63,27 +64,27 @@ COMERA_AVX2 void step_row(const Adam& adam, std::span<const float> gradient, con
 }  // namespace
 
 void TrainedGrid::Trained::start() {
+  if (!moment1.empty()) return;
   moment1.assign(values.size(), 0);
   moment2.assign(values.size(), 0);
 }
 
-void TrainedGrid::Trained::start_at_size() {
+void TrainedGrid::Trained::take_size() {
   double sum = 0;
   for (const float value : values) sum += static_cast<double>(value) * value;
   size = std::sqrt(sum / static_cast<double>(std::max<std::size_t>(values.size(), 1)));
-  start();
 }
 
 TrainedGrid::TrainedGrid(const Quantised& base, std::span<const float> weight)
     : grid_(base.grid), in_(base.numbers), out_(base.lines) {
   COMERA_CHECK(std::ssize(weight) == in_ * out_);
-  const std::int64_t size = group_of(grid_), groups = (in_ + size - 1) / size, line_size = line_bytes(grid_, in_);
+  const std::int64_t line_size = line_bytes(grid_, in_), size = group_of(grid_);
   const float zero = kernels::grid_zero(grid_);
   codes_.values.resize(weight.size());
-  scales_.values.resize(static_cast<std::size_t>(groups * out_));
+  scales_.values.resize(static_cast<std::size_t>(groups() * out_));
   least_.values.resize(scales_.values.size());
   for (std::int64_t o = 0; o < out_; ++o)
-    for (std::int64_t g = 0; g < groups; ++g) {
+    for (std::int64_t g = 0; g < groups(); ++g) {
       const std::int64_t first = g * size, count = std::min(size, in_ - first);
       const Group read = read_group(grid_, base.bytes.data() + o * line_size + line_bytes(grid_, first), count);
       scales_.values[static_cast<std::size_t>(g * out_ + o)] = read.step.scale;
@@ -95,38 +96,56 @@ TrainedGrid::TrainedGrid(const Quantised& base, std::span<const float> weight)
         codes_.values[at] = code + std::clamp(side, -farthest, farthest);
       }
     }
-  codes_.start();
-  scales_.start_at_size();
-  least_.start_at_size();
+  scales_.take_size();
+  least_.take_size();
+}
+
+std::int64_t TrainedGrid::groups() const { return (in_ + group_of(grid_) - 1) / group_of(grid_); }
+
+std::uint64_t TrainedGrid::bytes(Grid grid, std::int64_t in, std::int64_t out) {
+  const std::int64_t scales = (in + group_of(grid) - 1) / group_of(grid) * out;
+  return sizeof(float) * static_cast<std::uint64_t>(3 * in * out + (grid == Grid::q4_1 ? 6 : 4) * scales);
 }
 
 void TrainedGrid::step(std::span<const float> gradient, double rate, std::int64_t step) {
   COMERA_CHECK(std::ssize(gradient) == in_ * out_);
-  const auto outputs = static_cast<std::size_t>(out_);
+  codes_.start();
+  scales_.start();
+  if (grid_ == Grid::q4_1) least_.start();
+  tt::each_alone(groups(), [&](std::int64_t number) { step_group(gradient, rate, step, number); });
+}
+
+// All rows of a group, then their scales.
+void TrainedGrid::step_group(std::span<const float> gradient, double rate, std::int64_t step, std::int64_t number) {
+  const auto outputs = static_cast<std::size_t>(out_), first = static_cast<std::size_t>(number) * outputs;
   const float zero = kernels::grid_zero(grid_), last = static_cast<float>(codes_of(grid_) - 1);
   const Adam adam(rate, step);
-  std::vector<float> scales(scales_.values.size()), least(scales.size());
-  for (std::int64_t i = 0; i < in_; ++i) {
-    const std::size_t row = static_cast<std::size_t>(i) * outputs,
-                      of_group = static_cast<std::size_t>(i / group_of(grid_)) * outputs;
-    add_row(gradient.subspan(row, outputs), codes_.values.data() + row, zero, last, scales.data() + of_group,
-            least.data() + of_group);
-    step_row(adam, gradient.subspan(row, outputs), scales_.values.data() + of_group, last, codes_.moment1.data() + row,
+  std::vector<float> scales(outputs), least(outputs);
+  for (std::int64_t i = number * group_of(grid_); i < std::min((number + 1) * group_of(grid_), in_); ++i) {
+    const std::size_t row = static_cast<std::size_t>(i) * outputs;
+    add_row(gradient.subspan(row, outputs), codes_.values.data() + row, zero, last, scales.data(), least.data());
+    step_row(adam, gradient.subspan(row, outputs), scales_.values.data() + first, last, codes_.moment1.data() + row,
              codes_.moment2.data() + row, codes_.values.data() + row);
   }
-  step_all({rate * scales_.size, step}, scales, scales_.moment1.data(), scales_.moment2.data(), scales_.values.data());
-  if (grid_ == Grid::q4_1)
-    step_all({rate * least_.size, step}, least, least_.moment1.data(), least_.moment2.data(), least_.values.data());
+  const auto step_of = [&](Trained& trained, std::span<const float> sums) {
+    step_all({rate * trained.size, step}, sums, trained.moment1.data() + first, trained.moment2.data() + first,
+             trained.values.data() + first);
+  };
+  step_of(scales_, scales);
+  if (grid_ == Grid::q4_1) step_of(least_, least);
 }
 
 void TrainedGrid::expand(std::span<float> weight) const {
   const auto outputs = static_cast<std::size_t>(out_);
-  for (std::int64_t i = 0; i < in_; ++i) {
-    const std::size_t row = static_cast<std::size_t>(i) * outputs,
-                      of_group = static_cast<std::size_t>(i / group_of(grid_)) * outputs;
-    expand_row(codes_.values.data() + row, scales_.values.data() + of_group, least_.values.data() + of_group,
-               kernels::grid_zero(grid_), static_cast<float>(codes_of(grid_) - 1), weight.subspan(row, outputs));
-  }
+  const float zero = kernels::grid_zero(grid_), last = static_cast<float>(codes_of(grid_) - 1);
+  tt::each_alone(groups(), [&](std::int64_t number) {
+    const std::size_t first = static_cast<std::size_t>(number) * outputs;
+    for (std::int64_t i = number * group_of(grid_); i < std::min((number + 1) * group_of(grid_), in_); ++i) {
+      const std::size_t row = static_cast<std::size_t>(i) * outputs;
+      expand_row(codes_.values.data() + row, scales_.values.data() + first, least_.values.data() + first, zero, last,
+                 weight.subspan(row, outputs));
+    }
+  });
 }
 
 void TrainedGrid::round() {

@@ -5,7 +5,9 @@
 // codes stay; that of u_i goes straight through the rounding, d times the gradient of the number.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "lib/quant/rounding.h"
 
@@ -21,6 +23,8 @@ class TrainedGrid {
   // One step of AdamW without decay. `gradient` of the weight [in x out]; `rate`: the largest step of a code, and of a
   // scale relative to the root mean square of all at the start; `step`: from 0.
   void step(std::span<const float> gradient, double rate, std::int64_t step);
+  // Bytes of memory of such a weight once it has made a step.
+  static std::uint64_t bytes(Grid grid, std::int64_t in, std::int64_t out);
   // The present numbers [in x out].
   void expand(std::span<float> weight) const;
   // Scales become numbers of half precision, as they are stored.
@@ -30,10 +34,13 @@ class TrainedGrid {
  private:
   struct Trained {
     std::vector<float> values, moment1, moment2;
-    double size = 1;  // of which a rate is a share
-    void start();
-    void start_at_size();  // the root mean square of the values
+    double size = 1;   // of which a rate is a share
+    void start();      // moments of zero, in the first step
+    void take_size();  // the root mean square of the values
   };
+
+  std::int64_t groups() const;  // of 32 inputs
+  void step_group(std::span<const float> gradient, double rate, std::int64_t step, std::int64_t number);
 
   Grid grid_;
   std::int64_t in_, out_;

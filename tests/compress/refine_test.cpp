@@ -4,6 +4,7 @@
 #include "kernels/host/thread_pool.h"
 #include "lib/compress/calibration/calibration.h"
 #include "lib/compress/check/verify.h"
+#include "lib/compress/refine/block_layers.h"
 #include "lib/compress/refine/block_trainer.h"
 #include "lib/compress/tensorize.h"
 #include "lib/core/error.h"
@@ -47,9 +48,34 @@ struct Model {
   }
 };
 
+// All linear layers of a block stay dense, or lie on grids.
+models::ModelSpec block_spec(const models::ModelSpec& model, std::int64_t block, bool dense) {
+  models::ModelSpec spec = model;
+  models::common(spec).forms.clear();
+  for (const std::string& linear : linears_of_block(model, block))
+    if (dense) models::common(spec).forms[linear] = form_in_block(nullptr);
+  return spec;
+}
+
 void set_to_dense(BlockTrainer& trainer, const BlockFlows& flows) {
   for (const layers::Parameter& parameter : trainer.model().parameters().all())
     flows.read(parameter, BlockTrainer::numbers(parameter));
+  trainer.changed();
+}
+
+// The dense numbers times .9, weights on grids rounded to 4 bits.
+void set_to_disturbed(BlockTrainer& trainer, const BlockFlows& flows) {
+  for (const layers::Parameter& parameter : trainer.model().parameters().all()) {
+    std::vector<float> numbers(static_cast<std::size_t>(parameter.shape.elements()));
+    flows.read(parameter, numbers);
+    for (float& number : numbers) number *= 0.9f;
+    if (!BlockUpdateRule::is_on_grid(parameter)) {
+      std::ranges::copy(numbers, BlockTrainer::numbers(parameter).begin());
+      continue;
+    }
+    const tt::FloatMatrix weight(parameter.shape[0], parameter.shape[1], numbers);
+    trainer.set_on_grid(parameter, quant::round_linear(tt::to_double(weight), quant::Grid::q4_0), numbers);
+  }
   trainer.changed();
 }
 
@@ -61,7 +87,7 @@ TEST_CASE("refinement: the dense block turns its dense inputs into its targets")
   BlockFlows& flows = *moments->flows();
   for (const std::size_t block : {2, 0, 1}) {
     flows.open(block, 0);
-    BlockTrainer trainer(flows, flows.spec(), block);
+    BlockTrainer trainer(flows, block_spec(flows.spec(), static_cast<std::int64_t>(block), true), block);
     CHECK(trainer.error(TextPart::choosing) > 0.5);  // all weights are zero
     set_to_dense(trainer, flows);
     // Both sides run the same kernels on the same numbers.
@@ -75,16 +101,8 @@ TEST_CASE("refinement: training lowers the error of a disturbed block on text th
   const auto moments = calibrate(machine(), model.text());
   BlockFlows& flows = *moments->flows();
   flows.open(1, 0);
-  BlockTrainer trainer(flows, flows.spec(), 1);
-  set_to_dense(trainer, flows);
-  for (const layers::Parameter& parameter : trainer.model().parameters().all()) {
-    const std::span<float> numbers = BlockTrainer::numbers(parameter);
-    for (float& number : numbers) number *= 0.9f;
-    if (!BlockUpdateRule::is_on_grid(parameter)) continue;
-    const tt::FloatMatrix weight(parameter.shape[0], parameter.shape[1], {numbers.begin(), numbers.end()});
-    trainer.set_on_grid(parameter, quant::round_linear(tt::to_double(weight), quant::Grid::q4_0));
-  }
-  trainer.changed();
+  BlockTrainer trainer(flows, block_spec(flows.spec(), 1, false), 1);
+  set_to_disturbed(trainer, flows);
   const double before = trainer.error(TextPart::judging);
   trainer.train({.when = Refinement::When::always, .steps = 50, .rate = 1e-2});
   CHECK(before > 0.05);

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "kernels/host/thread_pool.h"
+#include "lib/tt/parallel.h"
 #include "tests/tt/random_matrix.h"
 
 using namespace comera;
@@ -45,6 +47,20 @@ TEST_CASE("trained grid: begins with the numbers of the base, and packs what it 
     CHECK(distance(numbers, expand_linear(base)) > 0);
     CHECK(distance(numbers, expand_linear(trained.packed())) == 0);
   }
+}
+
+TEST_CASE("trained grid: the same numbers for any number of threads") {
+  const tt::Matrix weight = draws(7);
+  std::vector<float> numbers[2];
+  for (const int threads : {1, 3}) {
+    kernels::ThreadPool pool(threads);
+    const tt::UsePool use(pool);
+    TrainedGrid trained(round_linear(weight, Grid::q4_1), floats(weight));
+    for (int step = 0; step < 9; ++step) trained.step(floats(draws(8 + static_cast<unsigned>(step))), 0.05, step);
+    numbers[threads / 3].resize(weight.values.size());
+    trained.expand(numbers[threads / 3]);
+  }
+  CHECK(numbers[0] == numbers[1]);
 }
 
 TEST_CASE("trained grid: a block without a scale has finite numbers") {

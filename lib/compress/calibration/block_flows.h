@@ -37,7 +37,8 @@ class BlockFlows {
   const models::ModelSpec& spec() const { return parts_.spec; }  // of the dense model
   const std::vector<TextBatch>& batches() const { return parts_.batches; }
 
-  // Makes the flows of a block ready: the models run from where they were left.
+  // Makes the flows of a block ready: the models run from where they were left. Memory then holds neither their weights
+  // nor their activations.
   void open(std::size_t block, std::size_t size);
   // A batch for models::make_lone_block(). The reference is valid until the next call.
   const data::Batch& batch(std::size_t index);

@@ -111,8 +111,9 @@ void BlockRefiner::load(BlockTrainer& trainer, std::size_t size) const {
     }
     const LayerAtSize& at = job->sizes[size];
     if (!parameter.fixed) {
-      flows_.read(parameter, BlockTrainer::numbers(parameter));
-      trainer.set_on_grid(parameter, stored_base(at));
+      std::vector<float> dense(static_cast<std::size_t>(parameter.shape.elements()));
+      flows_.read(parameter, dense);
+      trainer.set_on_grid(parameter, stored_base(at), dense);
       continue;
     }
     const tt::FloatMatrix base = io::read_base(io::ModelFolder(at.file), *at.outcome->chain);
@@ -127,6 +128,7 @@ BlockOutcome BlockRefiner::train(BlockTrainer& trainer, std::size_t block, std::
   outcome.before = trainer.error(TextPart::choosing);
   outcome.judged_before = outcome.judged_after = trainer.error(TextPart::judging);
   trainer.train(settings_);
+  trainer.rest();
   round(trainer, size);
   outcome.after = trainer.error(TextPart::choosing);
   outcome.kept = outcome.after < outcome.before;
@@ -204,6 +206,7 @@ void BlockRefiner::save_layer(BlockTrainer& trainer, LayerJob& job, std::size_t 
 // From now on jobs, model and trainer have the refined numbers.
 void BlockRefiner::adopt(BlockTrainer& trainer, const std::vector<std::string>& linears, std::size_t block,
                          std::size_t size) {
+  trainer.rest();
   for (const std::string& name : trained_layers(trainer)) {
     LayerJob& job = *compressed(name, size);
     job.sizes[size].outcome = work_.refined(size, job.number);

@@ -30,32 +30,32 @@ double squared_target(const data::Batch& batch) {
 
 }  // namespace
 
+// Cheap values are computed again in the backward: less memory, and the same bits.
+std::unique_ptr<engine::Engine> engine_of_block(const plan::Machine& machine, const models::ModelSpec& spec,
+                                                std::int64_t block,
+                                                const std::shared_ptr<const BlockUpdateRule>& rule) {
+  const auto factory = [spec, block, dtype = machine.dtype](const layers::RankTable&) {
+    return models::make_lone_block(spec, block, dtype);
+  };
+  return std::make_unique<engine::Engine>(
+      machine, factory,
+      engine::EngineOptions{.recompute = layers::Recompute::cheap, .update = rule, .fetch_hidden = true});
+}
+
 BlockTrainer::BlockTrainer(BlockFlows& flows, const models::ModelSpec& spec, std::size_t block)
     : flows_(flows), block_(block), rule_(std::make_shared<BlockUpdateRule>()) {
-  const DType dtype = flows.machine().dtype;
-  const auto factory = [spec, block, dtype](const layers::RankTable&) {
-    return models::make_lone_block(spec, static_cast<std::int64_t>(block), dtype);
-  };
-  engine_ = std::make_unique<engine::Engine>(flows.machine(), factory,
-                                             engine::EngineOptions{.update = rule_, .fetch_hidden = true});
+  engine_ = engine_of_block(flows.machine(), spec, static_cast<std::int64_t>(block), rule_);
   engine_->allocate();
 }
 
 std::span<float> BlockTrainer::numbers(const layers::Parameter& parameter) {
+  COMERA_CHECK(!parameter.source);
   return {static_cast<float*>(parameter.value.data), static_cast<std::size_t>(parameter.shape.elements())};
 }
 
-void BlockTrainer::set_on_grid(const layers::Parameter& parameter, const quant::Quantised& base) {
-  rule_->set_grid(parameter, quant::TrainedGrid(base, numbers(parameter)));
-  rule_->grid(parameter).expand(numbers(parameter));
-}
-
 void BlockTrainer::round_scales() {
-  for (const layers::Parameter& parameter : model().parameters().all()) {
-    if (!BlockUpdateRule::is_on_grid(parameter)) continue;
-    rule_->grid(parameter).round();
-    rule_->grid(parameter).expand(numbers(parameter));
-  }
+  for (const layers::Parameter& parameter : model().parameters().all())
+    if (BlockUpdateRule::is_on_grid(parameter)) rule_->grid(parameter).round();
 }
 
 double BlockTrainer::error(TextPart part) {

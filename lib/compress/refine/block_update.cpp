@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "kernels/optimizer.h"
+#include "kernels/step_scalars.h"
+#include "lib/layers/training/parameter.h"
 
 namespace comera::compress {
 namespace {
@@ -18,6 +21,25 @@ double rate_of(quant::Grid grid) { return quant::bits_of(grid) == 2 ? 1.6 : 0.4;
 
 }  // namespace
 
+class BlockUpdateRule::Shared final : public layers::ParameterSource {
+ public:
+  void bring(Parameter& parameter) override {
+    const auto count = static_cast<std::size_t>(parameter.shape.elements());
+    if (expanded_.size() < count) expanded_ = {};  // before the larger one is made
+    if (expanded_.empty()) expanded_.resize(count);
+    grids.at(parameter.index).expand(std::span(expanded_).first(count));
+    parameter.value.data = expanded_.data();
+  }
+
+  std::vector<kernels::AdamwScalars> scalars;  // by the index of the parameter
+  std::map<int, quant::TrainedGrid> grids;     // the same, of weights on grids
+  std::int64_t step = 0;
+  double rate = 0;
+
+ private:
+  std::vector<float> expanded_;  // the numbers of the weight that its layer reads now
+};
+
 class BlockUpdateRule::Update final : public engine::WeightUpdate {
  public:
   Update(engine::Weights& weights, const layers::Sink& sink, std::shared_ptr<Shared> shared)
@@ -26,40 +48,52 @@ class BlockUpdateRule::Update final : public engine::WeightUpdate {
     gradients_.reserve(count), tensors_.reserve(count);
   }
 
+  // A gradient that is not finite ends all further updates of the step.
+  void apply(layers::Walk& walk, layers::StepState* state, const Parameter& parameter,
+             const plan::Tensor& gradient) override {
+    const std::int64_t count = parameter.shape.elements();
+    const kernels::ConstTensor one{count, gradient.data};
+    judge(walk, state, {&one, 1});
+    if (walk.computes()) state->applied_square_sum += state->square_sum;
+    if (!is_on_grid(parameter)) {
+      const kernels::AdamwTensor tensor = tensor_of(parameter, gradient.data);
+      walk.run(walk.backend().adamw, {&tensor, 1, &state->scalars});
+    } else if (walk.computes() && state->scalars.finite != 0) {
+      quant::TrainedGrid& grid = shared_->grids.at(parameter.index);
+      grid.step({static_cast<const float*>(gradient.data), static_cast<std::size_t>(count)},
+                rate_of(grid.grid()) * shared_->rate, shared_->step);
+    }
+  }
+
   void run(layers::Walk& walk, layers::StepState* state) override {
     gradients_.clear(), tensors_.clear();
     for (const Parameter& parameter : weights_.model().parameters().all()) {
-      if (parameter.fixed) continue;
-      const std::int64_t count = parameter.shape.elements();
+      if (parameter.fixed || parameter.at_once) continue;
       void* gradient = sink_.gradient(parameter).data;
-      gradients_.push_back({count, gradient});
-      if (is_on_grid(parameter)) continue;
-      const kernels::AdamwScalars* scalars =
-          shared_->scalars.empty() ? nullptr : &shared_->scalars[static_cast<std::size_t>(parameter.index)];
-      tensors_.push_back({count, parameter.value.data, gradient, weights_.state(0, parameter.index).data,
-                          weights_.state(1, parameter.index).data, scalars});
+      gradients_.push_back({parameter.shape.elements(), gradient});
+      tensors_.push_back(tensor_of(parameter, gradient));
     }
-    const kernels::Backend& backend = walk.backend();
-    walk.run(backend.square_sum, {gradients_.data(), static_cast<int>(gradients_.size()), &state->square_sum});
-    // Without clipping: it sets the scale and tells a gradient that is not finite.
-    walk.run(backend.clip_gradient, {0, &state->square_sum, state->loss, &state->applied_square_sum, &state->scalars});
-    walk.run(backend.adamw, {tensors_.data(), static_cast<int>(tensors_.size()), &state->scalars});
-    if (walk.computes() && state->scalars.finite != 0) train_grids();
+    judge(walk, state, gradients_);
+    walk.run(walk.backend().adamw, {tensors_.data(), static_cast<int>(tensors_.size()), &state->scalars});
   }
 
  private:
-  void train_grids() const {
-    std::vector<const Parameter*> scaled;
-    for (const Parameter& parameter : weights_.model().parameters().all())
-      if (!parameter.fixed && is_on_grid(parameter)) scaled.push_back(&parameter);
-    tt::each_alone(std::ssize(scaled), [&](std::int64_t i) {
-      const Parameter& parameter = *scaled[static_cast<std::size_t>(i)];
-      const auto count = static_cast<std::size_t>(parameter.shape.elements());
-      quant::TrainedGrid& grid = shared_->grids.at(parameter.index);
-      grid.step({static_cast<const float*>(sink_.gradient(parameter).data), count},
-                rate_of(grid.grid()) * shared_->rate, shared_->step);
-      grid.expand({static_cast<float*>(parameter.value.data), count});
-    });
+  // Tells if these gradients and all before are finite. Without clipping.
+  static void judge(layers::Walk& walk, layers::StepState* state, std::span<const kernels::ConstTensor> gradients) {
+    const kernels::Backend& backend = walk.backend();
+    walk.run(backend.square_sum, {gradients.data(), static_cast<int>(gradients.size()), &state->square_sum});
+    walk.run(backend.clip_gradient, {0, &state->square_sum, state->loss, &state->applied_square_sum, &state->scalars});
+  }
+
+  kernels::AdamwTensor tensor_of(const Parameter& parameter, const void* gradient) const {
+    const kernels::AdamwScalars* scalars =
+        shared_->scalars.empty() ? nullptr : &shared_->scalars[static_cast<std::size_t>(parameter.index)];
+    return {parameter.shape.elements(),
+            parameter.value.data,
+            gradient,
+            weights_.state(0, parameter.index).data,
+            weights_.state(1, parameter.index).data,
+            scalars};
   }
 
   engine::Weights& weights_;
@@ -76,11 +110,19 @@ bool BlockUpdateRule::is_on_grid(const Parameter& parameter) {
   return !parameter.fixed && parameter.linear && parameter.role != layers::Role::core;
 }
 
-void BlockUpdateRule::set_grid(const Parameter& parameter, quant::TrainedGrid grid) {
-  shared_->grids.insert_or_assign(parameter.index, std::move(grid));
+void BlockUpdateRule::set_grid(const Parameter& parameter, const quant::Quantised& base,
+                               std::span<const float> weight) {
+  shared_->grids.erase(parameter.index);  // so that memory never holds both
+  shared_->grids.emplace(parameter.index, quant::TrainedGrid(base, weight));
 }
 
 quant::TrainedGrid& BlockUpdateRule::grid(const Parameter& parameter) { return shared_->grids.at(parameter.index); }
+
+void BlockUpdateRule::declare(layers::Parameters& parameters) const {
+  for (Parameter& parameter : parameters.all())
+    parameter.at_once = parameter.role == layers::Role::core || is_on_grid(parameter);
+  parameters.leave_to(*shared_, is_on_grid);
+}
 
 std::vector<engine::ParameterState> BlockUpdateRule::state() const {
   const auto shape = [](const Parameter& parameter) {
@@ -97,7 +139,7 @@ void BlockUpdateRule::measure(const layers::Parameters& parameters) {
   sizes_.clear();
   for (const Parameter& parameter : parameters.all()) {
     double sum = 0;
-    const std::int64_t count = parameter.fixed ? 0 : parameter.shape.elements();
+    const std::int64_t count = parameter.fixed || parameter.source ? 0 : parameter.shape.elements();
     for (std::int64_t i = 0; i < count; ++i) {
       const double value = layers::load(parameter.value, i);
       sum += value * value;

@@ -1,12 +1,12 @@
 // AdamW for the refinement of a block: every tensor has a rate of its own, relative to the size of its numbers. Of a
-// weight on a grid codes and scales are trained.
+// weight on a grid codes and scales are trained, and its numbers are in memory only while its layer reads them. Cores
+// and weights on grids are updated in the backward, so that their gradients are in memory one layer at a time.
 #pragma once
 
-#include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "kernels/step_scalars.h"
 #include "lib/engine/weight_update.h"
 #include "lib/quant/trained_grid.h"
 
@@ -18,6 +18,7 @@ class BlockUpdateRule final : public engine::UpdateRule {
   BlockUpdateRule();
   ~BlockUpdateRule() override;
 
+  void declare(layers::Parameters& parameters) const override;
   std::vector<engine::ParameterState> state() const override;
   std::unique_ptr<engine::WeightUpdate> make(engine::Weights& weights, const layers::Sink& sink) const override;
 
@@ -29,17 +30,13 @@ class BlockUpdateRule final : public engine::UpdateRule {
 
   // True for the weight of a linear layer that lies on a grid: its numbers follow from trained codes and scales.
   static bool is_on_grid(const layers::Parameter& parameter);
-  void set_grid(const layers::Parameter& parameter, quant::TrainedGrid grid);
+  // In place of the grid that was set before.
+  void set_grid(const layers::Parameter& parameter, const quant::Quantised& base, std::span<const float> weight);
   quant::TrainedGrid& grid(const layers::Parameter& parameter);  // once it was set
 
  private:
   class Update;
-  struct Shared {
-    std::vector<kernels::AdamwScalars> scalars;  // by the index of the parameter
-    std::map<int, quant::TrainedGrid> grids;     // the same, of weights on grids
-    std::int64_t step = 0;
-    double rate = 0;
-  };
+  class Shared;
   std::shared_ptr<Shared> shared_;
   std::vector<double> sizes_;  // by the index of the parameter
 };

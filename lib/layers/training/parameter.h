@@ -98,7 +98,7 @@ class Parameters {
 
   explicit Parameters(DType dtype) : dtype_(dtype) {}
   void bind(void* memory);
-  // Removes these parameters from bytes() and bind(). For evaluation only.
+  // Removes these parameters from bytes() and bind(). An update of their numbers is the affair of the source.
   void leave_to(ParameterSource& source, const std::function<bool(const Parameter&)>& which);
   // Counter-based random numbers: a parameter's values depend only on the seed and its own name. Requires host memory.
   void initialise(std::uint64_t seed);

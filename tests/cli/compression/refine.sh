@@ -45,6 +45,15 @@ assert all(block["judged_error_after"] < block["judged_error_before"] for block 
 PY
 grep -q 'Error of the outputs of blocks' one/report.html || fail 'the page has a table of the blocks'
 
+# The same where codes and scales are trained.
+grid=(bert --bits 3 --sweeps 0 --exclude '*embed*' --calibrate text.txt --calibrate-tokens 4000 --refine
+  --refine-steps 8)
+run "$COMERA" tensorize "${grid[@]}" --threads 1 -o grid-one
+expect_exit 0
+run "$COMERA" tensorize "${grid[@]}" --threads 3 -o grid-three
+expect_exit 0
+expect_same_bytes grid-one/model.safetensors grid-three/model.safetensors
+
 # By default the same blocks are refined.
 run "$COMERA" tensorize "${options[@]}" "${refined[@]:1}" -o default
 expect_exit 0
