@@ -39,7 +39,7 @@ class TrainedGrid {
     void take_size();  // the root mean square of the values
   };
 
-  std::int64_t groups() const;  // of 32 inputs
+  std::int64_t groups() const;  // of inputs
   void step_group(std::span<const float> gradient, double rate, std::int64_t step, std::int64_t number);
 
   Grid grid_;
