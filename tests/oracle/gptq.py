@@ -112,9 +112,11 @@ for name, *facts in GRIDS:
     codes, steps = gptq(weight, moment, Grid(name, *facts))
     print(f"inline constexpr const char* gptq_{name}[] = {{")
     for line in range(OUT):
+        groups = []
         for number, step in enumerate(steps):
             first = number * facts[0]
             digits = "".join(f"{code:02x}" for code in codes[first:first + facts[0], line])
-            print(f'    "{bits(step[line][0])}{bits(step[line][1])}{digits}",')
+            groups.append(f'"{bits(step[line][0])}{bits(step[line][1])}{digits}"')
+        print(f"    {', '.join(groups)},")
     print("};")
 print("\n}  // namespace oracle")

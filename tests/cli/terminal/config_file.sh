@@ -19,7 +19,7 @@ for line in open(sys.argv[1]):
         print("--no-" + name if negatable else "--" + name)
         continue
     samples = {"N": "17", "X": "0.5", "SIZE": "3MiB", "STEPS|TIME": "20m", "R,...": "2,3"}
-    text = samples.get(value) or (value.split("|")[-1] if "|" in value and value.islower() else 'a "name", \\ b')
+    text = samples.get(value) or (value.split("|")[-1] if "|" in value and value == value.lower() else 'a "name", \\ b')
     print("--" + name)
     print(text)
 EOF

@@ -68,7 +68,8 @@ for signal in TERM:143 INT:130; do
 done
 
 # A step that takes seconds is abandoned, and repeated by the resumed run. Before its first step a run is stopped too.
-long=("${options[@]}" --device reference --accumulate 25 --steps 2 --target-fraction 1 --late-after 1 --eval-every 2 --log-every 1)
+long=("${options[@]}" --device reference --hidden 256 --intermediate 1024 --rank 32 --accumulate 25 --steps 2
+  --target-fraction 1 --late-after 1 --eval-every 2 --log-every 1)
 run "$COMERA" pretrain "${long[@]}" -o long
 expect_exit 0
 for moment in 0/2 1/2; do
