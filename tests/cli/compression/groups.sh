@@ -27,8 +27,8 @@ errors = [[l['rel_error'] for l in json.load(open(f'three-{group}/report.json'))
           for group in (32, 64, 128)]
 assert all(a < b < c < 1.3 * a for a, b, c in zip(*errors)), errors"
 expect_exit 0
-[ "$(bytes three-128)" -lt "$(bytes three-64)" ] && [ "$(bytes three-64)" -lt "$(bytes three-32)" ] ||
-  fail "larger groups have fewer scales"
+[ "$(bytes three-128)" -lt "$(bytes three-64)" ] || fail "groups of 128 have fewer scales than those of 64"
+[ "$(bytes three-64)" -lt "$(bytes three-32)" ] || fail "groups of 64 have fewer scales than those of 32"
 
 # With text by GPTQ, with corrections, and with trained codes.
 run "$COMERA" tensorize llama -o fitted --bits 2 --group 64 --rank 8 "${text[@]}" --refine --refine-steps 3
