@@ -54,6 +54,7 @@ grep -q '^steps = 41' once/recipe.toml || fail "the recipe has the options of th
 # SIGTERM and SIGINT: the run finishes the step, saves a checkpoint and ends with 128 + n.
 for signal in TERM:143 INT:130; do
   name=stopped-${signal%:*}
+  : >.err
   "$COMERA" pretrain "${options[@]}" --log-every 1 -o "$name" >.out 2>.err &
   pid=$!
   while kill -0 $pid 2>/dev/null && ! grep -q 'step 20/40' .err; do sleep 0.01; done
@@ -74,6 +75,7 @@ run "$COMERA" pretrain "${long[@]}" -o long
 expect_exit 0
 for moment in 0/2 1/2; do
   name=abandoned-${moment%/2}
+  : >.err # the loop must not read what an earlier run wrote
   "$COMERA" pretrain "${long[@]}" -o "$name" >.out 2>.err &
   pid=$!
   if [ $moment = 1/2 ]; then line='step 1/2'; else line="$name/checkpoints"; fi
