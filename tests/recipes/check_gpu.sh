@@ -65,7 +65,7 @@ whole() {
     "$out/gpu-report.jsonl" || return 1
   [ ! -e "$out/gpu-logs.tar.gz" ] || tar -tzf "$out/gpu-logs.tar.gz" > /dev/null || return 1
 }
-(until [ -e "$folder/ended" ]; do
+(until [ -e "$folder/ended" ] || [ ! -d "$folder" ]; do # without a folder the test has failed
   whole || touch "$folder/torn"
   sleep 0.2
 done) 2> /dev/null &
@@ -83,7 +83,8 @@ wants 'no epoch here'
 wants '^2 checks failed, 0 stopped at their limit, 0 not run\.$'
 wants '^\| mnli-6enc 32 x 128 tt bf16 \| comera \| step \| 3\.000 \| 0\.500 \| 1 \| 490 \|$'
 wants '^\| norm_forward \| 4096 x 768 \| 13 \| 0\.25 \|'
-wants '^\| norm_backward \| 512 x 768 \| [0-9]+ \| [0-9.e+]+ \| [0-9.e+-]+ \|$'
+# A cache may hold the bytes of a small call: then it has no share of the bound.
+wants '^\| norm_backward \| 512 x 768 \| [0-9]+ \| [0-9.e+]+ \| [0-9.e+-]* \|$'
 wants '^- tt_linear_forward bf16 4096 x 768 -> 3072/32: fused 0\.021 ms, library 0\.034 ms: fused$'
 wants '^- 0\.875 rotary cuda gpu: T=5$'
 wants '^\| linear 768x3072 at 4096 tokens tt bf16, tokens \| roofline, share of the bound \| 60 % \| 50 % \| yes \|$'
