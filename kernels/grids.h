@@ -19,6 +19,7 @@
 // / 8.
 #pragma once
 
+#include <array>
 #include <cstring>
 
 #include "kernels/bags.h"
@@ -39,6 +40,10 @@ enum class Grid : std::uint8_t {
   q3_0g128,
   q2_0g128
 };
+
+inline constexpr std::array all_grids{Grid::q8_0,     Grid::q4_1,     Grid::q4_0,    Grid::q3_0,
+                                      Grid::q2_0,     Grid::q4_0g64,  Grid::q3_0g64, Grid::q2_0g64,
+                                      Grid::q4_0g128, Grid::q3_0g128, Grid::q2_0g128};
 
 constexpr int grid_block = 32;
 constexpr int largest_grid_group = 128;
@@ -64,7 +69,7 @@ COMERA_HD constexpr std::int64_t group_of(Grid grid) {
 
 COMERA_HD constexpr int bytes_of_step(Grid grid) { return grid == Grid::q4_1 ? 4 : 2; }
 
-// Of a block.
+// A block's codes have so many bytes.
 COMERA_HD constexpr int bytes_of_codes(Grid grid) {
   switch (code_grid(grid)) {
     case Grid::q8_0: return 32;
@@ -74,12 +79,12 @@ COMERA_HD constexpr int bytes_of_codes(Grid grid) {
   }
 }
 
-// Of a group of so many blocks.
+// A group of so many blocks has so many bytes, its step included.
 COMERA_HD constexpr std::int64_t bytes_of_group(Grid grid, std::int64_t blocks) {
   return bytes_of_step(grid) + blocks * bytes_of_codes(grid);
 }
 
-// Where a block's scale and codes are.
+// Addresses of the step that a block shares, and of its own codes.
 struct GridBlock {
   const std::uint8_t *step, *codes;
 };

@@ -74,8 +74,16 @@ class LoneBlock final : public layers::Model {
       : Model(dtype),
         common_(common(spec)),
         merger_(chains_, factors_, step_gradients_),
-        builder_{dtype,      parameters_,       chains_, factors_, step_gradients_, merger_, cast_weights_,
-                 threshold_, parameters_dense_, 0,       true},
+        builder_{.dtype = dtype,
+                 .parameters = parameters_,
+                 .chains = chains_,
+                 .factors = factors_,
+                 .step_gradients = step_gradients_,
+                 .merger = merger_,
+                 .cast_weights = cast_weights_,
+                 .threshold = threshold_,
+                 .parameters_dense = parameters_dense_,
+                 .brief_factors = true},
         parts_(std::visit([&](const auto& one) { return parts_of(builder_, one, number); }, spec)) {
     set_threshold(common_.threshold);
   }

@@ -71,6 +71,8 @@ std::vector<quant::Grid> grids_of(const OptionValues& values, compress::MadeFor 
     if (group) fail_input("[tensorize] --group {} is for weights on grids; add --bits", *group);
     return {};
   }
+  if (group && *group != quant::block && made_for == compress::MadeFor::gguf)
+    fail_input("[tensorize] --group {} --for gguf: GGUF has groups of 32 alone; leave out --group", *group);
   if (bits == "auto") return menu_of_grids(group, made_for);
   const std::optional<quant::Grid> grid =
       quant::in_groups(compress::grid_of_bits(bits).value(), group.value_or(quant::block));

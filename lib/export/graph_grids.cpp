@@ -25,7 +25,7 @@ class Lines {
   std::int64_t lines() const { return lines_; }
   std::int64_t numbers() const { return numbers_; }
   std::int64_t group() const { return quant::group_of(grid_); }
-  std::int64_t groups() const { return (numbers_ + group() - 1) / group(); }
+  std::int64_t groups() const { return quant::groups_of(grid_, numbers_); }
   // Calls take(line, group, contents) with the codes of whole groups.
   template <class Take>
   void each(const Take& take) const {
@@ -132,7 +132,7 @@ Name times_n_bits(Graph& graph, const Lines& lines, const std::string& name, con
                     "com.microsoft");
 }
 
-// What the least numbers of the groups of q4_1 add to y: the sums of x over each group times these numbers. With
+// Adds the least numbers of the groups of q4_1 to y: the sums of x over each group times these numbers. With
 // `shift`, codes count from there in y.
 Name with_least(Graph& graph, const Lines& lines, const std::string& name, const Name& x, const Name& y, int shift) {
   const std::int64_t in = lines.numbers();

@@ -24,13 +24,17 @@ struct Magic {
 constexpr const char* convert = "convert it to safetensors where it came from";
 constexpr const char* pickled =
     "opening such a file can run any code; save the model as safetensors where it came from";
+constexpr const char* zipped =
+    "PyTorch's pickled weights are such files, and opening one can run any code; save the model as safetensors where "
+    "it "
+    "came from";
 constexpr const char* unpack = "unpack it first";
 
 constexpr std::array magics{
     Magic{0,
           "GGUF"sv,
           {"a GGUF file (llama.cpp)", "make a Hugging Face folder of it: comera export FILE -o DIR --to safetensors"}},
-    Magic{0, "PK\x03\x04"sv, {"a zip archive, as PyTorch's pickled weights are", pickled}},
+    Magic{0, "PK\x03\x04"sv, {"a zip archive", zipped, true}},
     Magic{0, "\x80\x02"sv, {"a Python pickle", pickled}},
     Magic{0, "\x80\x03"sv, {"a Python pickle", pickled}},
     Magic{0, "\x80\x04"sv, {"a Python pickle", pickled}},
@@ -39,14 +43,15 @@ constexpr std::array magics{
     Magic{0, "\x93NUMPY"sv, {"a NumPy array", convert}},
     Magic{4, "TFL3"sv, {"a TFLite graph", convert}},
     Magic{0, "PAR1"sv, {"a Parquet table", "a model is expected here"}},
-    Magic{0, "\x1f\x8b"sv, {"a gzip archive", unpack}},
-    Magic{0, "\x28\xb5\x2f\xfd"sv, {"a Zstandard archive", unpack}},
+    Magic{0, "\x1f\x8b"sv, {"a gzip archive", unpack, true}},
+    Magic{0, "\x28\xb5\x2f\xfd"sv, {"a Zstandard archive", unpack, true}},
     Magic{0,
           "\xfd"
           "7zXZ"sv,
-          {"an xz archive", unpack}},
-    Magic{0, "BZh"sv, {"a bzip2 archive", unpack}},
-    Magic{257, "ustar"sv, {"a tar archive", unpack}},
+          {"an xz archive", unpack, true}},
+    Magic{4, "1AY&SY"sv, {"a bzip2 archive", unpack, true}},  // behind BZh and a digit: the mark of its first block
+    Magic{0, "7z\xbc\xaf\x27\x1c"sv, {"a 7z archive", unpack, true}},
+    Magic{257, "ustar"sv, {"a tar archive", unpack, true}},
     Magic{0,
           "version https://git-lfs"sv,
           {"a pointer of Git LFS, not the file itself",

@@ -7,8 +7,9 @@
 namespace comera::io {
 
 struct FileKind {
-  const char* name;    // "a GGUF file (llama.cpp)"
-  const char* advice;  // remedy, or the input to use instead
+  const char* name;      // "a GGUF file (llama.cpp)"
+  const char* advice;    // remedy, or the input to use instead
+  bool archive = false;  // holds other files, or one that is packed
 
   bool is_gguf() const { return std::string_view(name).starts_with("a GGUF"); }
 };

@@ -34,10 +34,10 @@ class TtMerger {
   std::size_t add(std::size_t chain, const Place& place);
   // Lists orders and gauges. They are inputs of prepare() and finish().
   void declare(plan::Inputs& inputs);
-  // Of all factors in the slabs.
+  // Both run over all factors in the slabs.
   void prepare(Walk& walk, double threshold);
   void finish(Walk& walk, Sink& sink, double threshold);
-  // Of a weight with brief factors.
+  // Both are for a weight with brief factors.
   void merge(Walk& walk, std::size_t weight, double threshold, const Factors& factors);
   void split(Walk& walk, Sink& sink, std::size_t weight, double threshold, const Factors& gradients);
 

@@ -25,7 +25,7 @@ struct Codes {
         out(out),
         group(group_of(grid)),
         codes(static_cast<std::size_t>(in * out)),
-        steps(static_cast<std::size_t>((in + group - 1) / group * out)) {}
+        steps(static_cast<std::size_t>(groups_of(grid, in) * out)) {}
 
   std::uint8_t* row(std::int64_t i) { return codes.data() + i * out; }
   Step* steps_of(std::int64_t first) { return steps.data() + first / group * out; }

@@ -11,20 +11,9 @@
 namespace comera::quant {
 namespace {
 
-struct Facts {
-  Grid grid;
-  const char* name;
-  int bits, codes;
-};
-
-constexpr std::array facts{Facts{Grid::q8_0, "q8_0", 8, 255},        Facts{Grid::q4_1, "q4_1", 4, 16},
-                           Facts{Grid::q4_0, "q4_0", 4, 16},         Facts{Grid::q3_0, "q3_0", 3, 8},
-                           Facts{Grid::q2_0, "q2_0", 2, 4},          Facts{Grid::q4_0g64, "q4_0g64", 4, 16},
-                           Facts{Grid::q3_0g64, "q3_0g64", 3, 8},    Facts{Grid::q2_0g64, "q2_0g64", 2, 4},
-                           Facts{Grid::q4_0g128, "q4_0g128", 4, 16}, Facts{Grid::q3_0g128, "q3_0g128", 3, 8},
-                           Facts{Grid::q2_0g128, "q2_0g128", 2, 4}};
-
-const Facts& facts_of(Grid grid) { return facts[static_cast<std::size_t>(grid)]; }
+// In the order of kernels::Grid.
+constexpr std::array<const char*, all_grids.size()> names{
+    "q8_0", "q4_1", "q4_0", "q3_0", "q2_0", "q4_0g64", "q3_0g64", "q2_0g64", "q4_0g128", "q3_0g128", "q2_0g128"};
 
 float rounded(double value) { return half_to_float(float_to_half(static_cast<float>(value))); }
 
@@ -86,22 +75,23 @@ Step refit(Grid grid, Step step, std::span<const double> values, std::span<const
 
 }  // namespace
 
-const char* name_of(Grid grid) { return facts_of(grid).name; }
-int bits_of(Grid grid) { return facts_of(grid).bits; }
-int codes_of(Grid grid) { return facts_of(grid).codes; }
+const char* name_of(Grid grid) { return names[static_cast<std::size_t>(grid)]; }
+int bits_of(Grid grid) { return 8 * kernels::bytes_of_codes(grid) / kernels::grid_block; }
+int codes_of(Grid grid) { return grid == Grid::q8_0 ? 255 : 1 << bits_of(grid); }
 std::int64_t line_bytes(Grid grid, std::int64_t count) {
   return kernels::GridLines{grid, 1, count, nullptr}.line_bytes();
 }
+std::int64_t groups_of(Grid grid, std::int64_t count) { return kernels::GridLines{grid, 1, count, nullptr}.groups(); }
 
 std::optional<Grid> in_groups(Grid grid, std::int64_t group) {
-  for (const Facts& one : facts)
-    if (kernels::code_grid(one.grid) == kernels::code_grid(grid) && group_of(one.grid) == group) return one.grid;
+  for (const Grid one : all_grids)
+    if (kernels::code_grid(one) == kernels::code_grid(grid) && group_of(one) == group) return one;
   return std::nullopt;
 }
 
 std::optional<Grid> grid_named(std::string_view name) {
-  for (const Facts& one : facts)
-    if (name == one.name) return one.grid;
+  for (const Grid one : all_grids)
+    if (name == name_of(one)) return one;
   return std::nullopt;
 }
 
@@ -123,18 +113,18 @@ Step best_step(Grid grid, std::span<const double> values, std::span<const double
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   if (values.empty() || (*least == 0 && *most == 0)) return {};
   const double largest = std::abs(*least) > std::abs(*most) ? *least : *most;  // with its sign
-  const Facts& grid_facts = facts_of(grid);
+  const int bits = bits_of(grid);
   Tries tries;
   // The largest number lies on the last code, or beyond it: the fewer the codes, the more it pays. The two ends of q4_1
   // are cut apart from each other.
-  const double shrink = grid_facts.bits >= 8 ? 0.98 : grid_facts.bits == 4 ? 0.6 : 0.4;
+  const double shrink = bits >= 8 ? 0.98 : bits == 4 ? 0.6 : 0.4;
   constexpr int scales = 18, ends = 8, refits = 3;
   const auto part = [&](int i, int of) { return shrink + (1.04 - shrink) * i / of; };
   if (grid == Grid::q4_1) {
     const double middle = (*least + *most) / 2, half = (*most - *least) / 2;
     for (int i = 0; i <= ends; ++i)
       for (int k = 0; k <= ends; ++k)
-        tries.add({rounded(half * (part(i, ends) + part(k, ends)) / (grid_facts.codes - 1)),
+        tries.add({rounded(half * (part(i, ends) + part(k, ends)) / (codes_of(grid) - 1)),
                    rounded(middle - half * part(i, ends))});
   }
   for (int i = 0; i <= scales && grid != Grid::q4_1; ++i) {

@@ -15,20 +15,19 @@ namespace comera::quant {
 constexpr std::int64_t block = kernels::grid_block;
 constexpr std::int64_t largest_group = kernels::largest_grid_group;
 
+using kernels::all_grids;
 using kernels::Grid;
 using kernels::group_of;
-inline constexpr std::array all_grids{Grid::q8_0,     Grid::q4_1,     Grid::q4_0,    Grid::q3_0,
-                                      Grid::q2_0,     Grid::q4_0g64,  Grid::q3_0g64, Grid::q2_0g64,
-                                      Grid::q4_0g128, Grid::q3_0g128, Grid::q2_0g128};
 
 const char* name_of(Grid grid);
 std::optional<Grid> grid_named(std::string_view name);
 int bits_of(Grid grid);                                        // of a code
 std::optional<Grid> in_groups(Grid grid, std::int64_t group);  // the grid with the same codes in such groups
-// Bytes of a line of `count` numbers.
+// Bytes, and groups, of a line of `count` numbers.
 std::int64_t line_bytes(Grid grid, std::int64_t count);
+std::int64_t groups_of(Grid grid, std::int64_t count);
 
-// What the numbers of a group share; both are numbers of half precision. `least`: q4_1 alone.
+// The numbers of a group share it; both are numbers of half precision. `least`: q4_1 alone.
 using Step = kernels::GridStep;
 
 int codes_of(Grid grid);  // number of codes, which count from 0
@@ -41,7 +40,7 @@ Step best_step(Grid grid, std::span<const double> values, std::span<const double
 
 struct Group {
   Step step;
-  std::array<int, largest_group> codes{};  // `count` of them are set
+  std::array<int, largest_group> codes{};  // those beyond the numbers that were read are 0
 };
 
 // One group, or the `count` first numbers of one. What is missing in the last block has code 0.

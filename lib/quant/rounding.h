@@ -17,7 +17,7 @@ struct Quantised {
   std::vector<std::byte> bytes = {};    // lines x line_bytes()
 };
 
-// Where the group begins whose first number is number `first` of a line.
+// Address of the group whose first number is number `first` of a line.
 std::byte* group_in(Quantised& matrix, std::int64_t line, std::int64_t first);
 
 // Every number to its nearest level under the best step of its group.

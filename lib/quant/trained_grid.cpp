@@ -100,10 +100,10 @@ TrainedGrid::TrainedGrid(const Quantised& base, std::span<const float> weight)
   least_.take_size();
 }
 
-std::int64_t TrainedGrid::groups() const { return (in_ + group_of(grid_) - 1) / group_of(grid_); }
+std::int64_t TrainedGrid::groups() const { return groups_of(grid_, in_); }
 
 std::uint64_t TrainedGrid::bytes(Grid grid, std::int64_t in, std::int64_t out) {
-  const std::int64_t scales = (in + group_of(grid) - 1) / group_of(grid) * out;
+  const std::int64_t scales = groups_of(grid, in) * out;
   return sizeof(float) * static_cast<std::uint64_t>(3 * in * out + (grid == Grid::q4_1 ? 6 : 4) * scales);
 }
 

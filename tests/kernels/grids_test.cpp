@@ -10,10 +10,6 @@
 namespace comera::kernels::test {
 namespace {
 
-constexpr Grid all_grids[] = {Grid::q8_0,     Grid::q4_1,     Grid::q4_0,    Grid::q3_0,
-                              Grid::q2_0,     Grid::q4_0g64,  Grid::q3_0g64, Grid::q2_0g64,
-                              Grid::q4_0g128, Grid::q3_0g128, Grid::q2_0g128};
-
 // Random codes, with scales of both signs and, in between, one below 2^-14 and one of 0.
 std::vector<std::uint8_t> random_lines(const GridLines& shape) {
   std::mt19937 random(static_cast<unsigned>(shape.lines * 131 + shape.numbers));

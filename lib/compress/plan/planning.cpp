@@ -120,7 +120,7 @@ void require_storable(const LayerPlan& plan, const Candidate& candidate, MadeFor
     if (quant::bits_of(plan.grid) < 4)
       fail_input("{}: --for {}: there are no grids of {} bits; use 4 or 8", where, name, quant::bits_of(plan.grid));
     if (made_for == MadeFor::gguf && quant::group_of(plan.grid) != quant::block)
-      fail_input("{}: --for gguf: GGUF has groups of 32, and {} of {} came; use --group 32", where,
+      fail_input("{}: --for gguf: GGUF has groups of 32, and {} of {} came; use group:32", where,
                  quant::name_of(plan.grid), quant::group_of(plan.grid));
     if (made_for == MadeFor::gguf && plan.layout.exact_rows > 0)
       fail_input("{}: --for gguf: GGUF has no table of bits and {} exact rows; leave out --exact-rows and exact:",

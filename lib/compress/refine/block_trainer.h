@@ -26,7 +26,7 @@ class BlockTrainer {
   BlockTrainer(BlockFlows& flows, const models::ModelSpec& spec, std::size_t block);
 
   layers::Model& model() { return engine_->model(); }
-  // Of all parameters but weights on grids.
+  // The numbers of a parameter that is no weight on a grid.
   static std::span<float> numbers(const layers::Parameter& parameter);
   // Call it after a write to numbers().
   void changed() { engine_->weights_changed(); }

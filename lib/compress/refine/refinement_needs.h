@@ -24,7 +24,7 @@ bool is_refined(const std::map<std::string, io::ChainSpec>& chains, Refinement::
 // outputs.
 std::uint64_t bytes_of_block(const plan::Machine& machine, const models::ModelSpec& spec, std::int64_t block,
                              const std::map<std::string, io::ChainSpec>& chains, const data::Batch& text);
-// Of the largest block that is refined at any size; 0 if none is. `flows` give the text and the model.
+// The same of the largest block that is refined at any size; 0 if none is. `flows` give the text and the model.
 std::uint64_t refinement_bytes(const BlockFlows& flows, const std::vector<LayerJob>& jobs, Refinement::When when);
 
 }  // namespace comera::compress

@@ -16,11 +16,13 @@
 #include "lib/core/files/regular_file.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/data/files/format.h"
+#include "lib/io/file_kind.h"
 
 namespace comera::data {
 namespace {
 
 constexpr std::size_t block_bytes = std::size_t{1} << 18;
+constexpr std::size_t longest_magic = 10;  // of those that are looked for
 
 class Plain final : public ByteStream {
  public:
@@ -234,14 +236,16 @@ std::unique_ptr<ByteStream> ByteStream::open(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) fail_input("[data] {}: is a folder, not a file", path);
   auto file = std::make_unique<Plain>(path);
-  std::string first(6, '\0');
+  std::string first(longest_magic, '\0');
   std::size_t got = 0;
   for (std::size_t n = 1; n > 0 && got < first.size(); got += n) n = file->read(first.data() + got, first.size() - got);
   first.resize(got);
   if (first.starts_with("PAR1")) fail_parquet(path);
-  refuse_archive(path, first);
   if (first.starts_with("\x1F\x8B")) return std::make_unique<Gzip>(std::move(file), std::move(first));
   if (first.starts_with("\x28\xB5\x2F\xFD")) return std::make_unique<Zstd>(std::move(file), std::move(first));
+  if (const io::FileKind* kind = io::kind_of(first); kind && kind->archive)
+    fail_input("[data] {}: is {}, which is not read; unpack it, or pack what is in it with gzip or zstd", path,
+               kind->name);
   return std::make_unique<Replayed>(std::move(file), std::move(first));
 }
 

@@ -43,7 +43,7 @@ void split_csv(std::string_view line, LineReader& lines, Fields& fields);
 // `option` names columns, "" if a schema does.
 std::size_t column_of(const std::string& column, const std::vector<std::string>& names, const std::string& file,
                       std::string_view option = {});
-// What to do about a column or key that is not among `names`: the end of a message.
+// The end of a message on a column or key that is not among `names`: a similar name, or the option to change.
 std::string name_another(const std::string& column, const std::vector<std::string>& names, std::string_view option);
 
 }  // namespace comera::data

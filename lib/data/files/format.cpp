@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
 #include "lib/core/error.h"
 
@@ -52,21 +51,6 @@ std::optional<Format> format_named(const std::string& word) {
   if (word == "csv") return Format::csv;
   if (word == "jsonl") return Format::jsonl;
   return std::nullopt;
-}
-
-void refuse_archive(const std::string& path, std::string_view first) {
-  using namespace std::string_view_literals;
-  constexpr std::pair<std::string_view, const char*> archives[] = {
-      {"\xFD\x37\x7A\x58\x5A"sv, "an xz archive"},
-      {"PK\x03\x04"sv, "a zip archive"},
-      {"7z\xBC\xAF\x27\x1C"sv, "a 7z archive"},
-  };
-  const bool bzip2 = first.size() >= 6 && first.starts_with("BZh") && first.substr(4).starts_with("1A");
-  const char* found = bzip2 ? "a bzip2 archive" : nullptr;
-  for (const auto& [magic, name] : archives)
-    if (first.starts_with(magic)) found = name;
-  if (found)
-    fail_input("[data] {}: is {}, which is not read; unpack it, or pack what is in it with gzip or zstd", path, found);
 }
 
 void fail_parquet(const std::string& path) {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace comera::data {
 
@@ -18,8 +17,6 @@ Format format_of(const std::string& path);
 // format.
 std::optional<Format> format_named(const std::string& word);
 
-// InputError if `first`, the beginning of a file (6 bytes or the whole), is that of an archive that is not read.
-void refuse_archive(const std::string& path, std::string_view first);
 // Fails with the error message for a parquet file.
 [[noreturn]] void fail_parquet(const std::string& path);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Weights on grids: the file has the bytes of its bits, is read by every verb, and its errors are those that it states.
 . "$(dirname "$0")/../expect.sh"
-make="python3 $tests/../scripts/make_checkpoint.py"
+. "$(dirname "$0")/../small_checkpoint.sh"
 small="--layers 2 --hidden 96 --intermediate 128 --vocabulary 100 --heads 4"
 # shellcheck disable=SC2086  # lists of words
 $make bert $small --architecture bert --shards 1 --type F32
@@ -94,9 +94,6 @@ expect_exit 2
 expect_err "there is no grid 'q9_9'"
 
 # A plan with text makes what the run that dumped it makes, the decoder of words included.
-printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
-for i in $(seq 120); do printf 'red round and green square %s and blue\n' "$([ $((i % 3)) = 0 ] && echo green || echo red)"; done >text.txt
-text=(--calibrate text.txt --tokenizer vocab.txt --calibrate-tokens 800)
 run "$COMERA" tensorize llama --bits 3 "${text[@]}" -o direct
 expect_exit 0
 run "$COMERA" tensorize llama --bits 3 "${text[@]}" --dump-plan text-plan.json

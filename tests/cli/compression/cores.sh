@@ -1,13 +1,10 @@
 #!/usr/bin/env bash
 # Factors and corrections in few bits: every verb reads them, and the certificate and the predicted bytes hold.
 . "$(dirname "$0")/../expect.sh"
-make="python3 $tests/../scripts/make_checkpoint.py"
+. "$(dirname "$0")/../small_checkpoint.sh"
 small="--layers 2 --hidden 96 --intermediate 128 --vocabulary 100 --heads 4"
 # shellcheck disable=SC2086  # lists of words
 $make bert $small --architecture bert --shards 1 --type F32
-printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
-for i in $(seq 120); do printf 'red round and green square %s and blue\n' "$([ $((i % 3)) = 0 ] && echo green || echo red)"; done >text.txt
-text=(--calibrate text.txt --tokenizer vocab.txt --calibrate-tokens 800)
 
 # Factors in 8 and in 16 bits have the same errors, in 4 bits larger ones; the bytes are those of the dry run.
 for bits in 4 8 16; do

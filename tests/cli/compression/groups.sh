@@ -1,14 +1,11 @@
 #!/usr/bin/env bash
 # Groups of 64 and 128 numbers share a scale: the bytes of the file, its numbers in every verb and in exports, and refusals.
 . "$(dirname "$0")/../expect.sh"
-make="python3 $tests/../scripts/make_checkpoint.py"
+. "$(dirname "$0")/../small_checkpoint.sh"
 # Lines of 160 and 224 numbers: the last group is short.
 small="--layers 2 --hidden 160 --intermediate 224 --vocabulary 100 --heads 4"
 # shellcheck disable=SC2086  # lists of words
 $make llama $small --architecture llama --shards 1 --type F32
-printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
-for i in $(seq 120); do printf 'red round and green square %s and blue\n' "$([ $((i % 3)) = 0 ] && echo green || echo red)"; done >text.txt
-text=(--calibrate text.txt --tokenizer vocab.txt --calibrate-tokens 800)
 bytes() { cat "$1"/*.safetensors | wc -c; }
 
 # A line of 160 numbers has 5 blocks; 3 bits take 12 bytes for each and 2 for a scale.
@@ -74,8 +71,13 @@ run "$COMERA" tensorize llama -o no --ratio 2 --group 64
 expect_refused '\-\-group 64 is for weights on grids; add --bits'
 run "$COMERA" tensorize llama -o no --bits 4 --group 48
 expect_exit 2
-run "$COMERA" tensorize llama -o no --bits 4 --group 64 --for gguf
-expect_refused 'GGUF has groups of 32, and q4_0g64 of 64 came; use --group 32'
+for bits in '4' 'auto --ratio 4'; do
+  # shellcheck disable=SC2086  # words of options
+  run "$COMERA" tensorize llama -o no --bits $bits --group 64 --for gguf
+  expect_refused '\-\-group 64 --for gguf: GGUF has groups of 32 alone; leave out --group'
+done
+run "$COMERA" tensorize llama -o no --bits 4 --layer '*.up_proj=bits:4;group:64' --for gguf
+expect_refused 'up_proj: --for gguf: GGUF has groups of 32, and q4_0g64 of 64 came; use group:32'
 run "$COMERA" tensorize llama -o no --bits 4 --layer '*=group:64'
 expect_refused 'group: is that of bits; add bits:2, bits:3 or bits:4'
 run "$COMERA" tensorize llama -o no --bits 4 --layer '*=bits:8;group:64'

@@ -73,7 +73,7 @@ done <<'EOF'
 dense/config.json|JSON text, no safetensors file; name the folder that it lies in
 vocab.txt|text, no safetensors file
 pointer.safetensors|a pointer of Git LFS, not the file itself.*git lfs pull
-weights.safetensors|a zip archive, as PyTorch's pickled weights are
+weights.safetensors|a zip archive, no safetensors file; PyTorch's pickled weights are such files, and opening one can run any code
 page.safetensors|a web page.*fetch the file again
 EOF
 for call in inspect "export -o made --to safetensors" "export -o made" "evaluate --data train.tsv" "predict" \
