@@ -84,7 +84,7 @@ CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::
   // model of its own.
   const std::uint64_t outputs = 2 * (1 + sizes + 2 + (refinement > 0 ? 2 : 0)) * stream *
                                 static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
-  // Weights and activations of the model make way for a block that is refined.
+  // Before a block is refined, weights and activations of the model are freed.
   return {program + drawn + std::max(activations + fits, refinement),
           stored + sizeof(float) * (outputs + sizes * linear)};
 }

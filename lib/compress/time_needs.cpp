@@ -281,7 +281,7 @@ TimeNeeds sampled_times(const std::vector<LayerJob>& jobs, std::size_t sizes, co
   const double tokens = static_cast<double>(moments->info().all_tokens()),
                blocks = static_cast<double>(models::common(moments->flows()->spec()).layers),
                count = static_cast<double>(sizes);
-  moments->flows()->make_way();
+  moments->flows()->free_step();
   SampledBlock block(*moments->flows(), jobs, settings.refinement.on());
   const double pass = blocks * tokens * block.forward_seconds() / static_cast<double>(block.tokens());
   needs.text = count * ((settings.sequential ? passes_of_fit : 1) * pass + tokens * sums_per_token(jobs, 0));

@@ -65,10 +65,10 @@ void BlockFlows::open(std::size_t block, std::size_t size) {
     run(Version::replaced, now, block - 1);
   }
   if (dense_.block != block) run(Version::original, dense_, block);
-  make_way();
+  free_step();
 }
 
-void BlockFlows::make_way() {
+void BlockFlows::free_step() {
   parts_.weights.forget_beyond(0);
   parts_.engine.free_step();
 }

@@ -37,10 +37,10 @@ class BlockFlows {
   const models::ModelSpec& spec() const { return parts_.spec; }  // of the dense model
   const std::vector<TextBatch>& batches() const { return parts_.batches; }
 
-  // Makes the flows of a block ready: the models run from where they were left, and then make way.
+  // Makes the flows of a block ready: the models run from where they were left, and then free their memory.
   void open(std::size_t block, std::size_t size);
   // Frees the memory of weights and activations until the models run again.
-  void make_way();
+  void free_step();
   // A batch for models::make_lone_block(). The reference is valid until the next call.
   const data::Batch& batch(std::size_t index);
   // Stores the outputs of the refined block for this batch, as models::make_lone_block() gives them. After close(), the

@@ -128,7 +128,7 @@ BlockOutcome BlockRefiner::train(BlockTrainer& trainer, std::size_t block, std::
   outcome.before = trainer.error(TextPart::choosing);
   outcome.judged_before = outcome.judged_after = trainer.error(TextPart::judging);
   trainer.train(settings_);
-  trainer.rest();
+  trainer.free_step();
   round(trainer, size);
   outcome.after = trainer.error(TextPart::choosing);
   outcome.kept = outcome.after < outcome.before;
@@ -206,7 +206,7 @@ void BlockRefiner::save_layer(BlockTrainer& trainer, LayerJob& job, std::size_t 
 // From now on jobs, model and trainer have the refined numbers.
 void BlockRefiner::adopt(BlockTrainer& trainer, const std::vector<std::string>& linears, std::size_t block,
                          std::size_t size) {
-  trainer.rest();
+  trainer.free_step();
   for (const std::string& name : trained_layers(trainer)) {
     LayerJob& job = *compressed(name, size);
     job.sizes[size].outcome = work_.refined(size, job.number);

@@ -45,7 +45,7 @@ class BlockTrainer {
   // gradient is not finite.
   void train(const Refinement& settings);
   // Frees the memory of steps and errors until the next one.
-  void rest() { engine_->free_step(); }
+  void free_step() { engine_->free_step(); }
   // Gives the outputs for all text to the flows, which run on from them.
   void give_outputs();
 

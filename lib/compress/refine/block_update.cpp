@@ -53,7 +53,7 @@ class BlockUpdateRule::Update final : public engine::WeightUpdate {
              const plan::Tensor& gradient) override {
     const std::int64_t count = parameter.shape.elements();
     const kernels::ConstTensor one{count, gradient.data};
-    judge(walk, state, {&one, 1});
+    check_finite(walk, state, {&one, 1});
     if (walk.computes()) state->applied_square_sum += state->square_sum;
     if (!is_on_grid(parameter)) {
       const kernels::AdamwTensor tensor = tensor_of(parameter, gradient.data);
@@ -73,13 +73,14 @@ class BlockUpdateRule::Update final : public engine::WeightUpdate {
       gradients_.push_back({parameter.shape.elements(), gradient});
       tensors_.push_back(tensor_of(parameter, gradient));
     }
-    judge(walk, state, gradients_);
+    check_finite(walk, state, gradients_);
     walk.run(walk.backend().adamw, {tensors_.data(), static_cast<int>(tensors_.size()), &state->scalars});
   }
 
  private:
-  // Tells if these gradients and all before are finite. Without clipping.
-  static void judge(layers::Walk& walk, layers::StepState* state, std::span<const kernels::ConstTensor> gradients) {
+  // Clears `finite` of the scalars unless these gradients and all before are finite. Without clipping.
+  static void check_finite(layers::Walk& walk, layers::StepState* state,
+                           std::span<const kernels::ConstTensor> gradients) {
     const kernels::Backend& backend = walk.backend();
     walk.run(backend.square_sum, {gradients.data(), static_cast<int>(gradients.size()), &state->square_sum});
     walk.run(backend.clip_gradient, {0, &state->square_sum, state->loss, &state->applied_square_sum, &state->scalars});
