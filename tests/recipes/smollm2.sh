@@ -75,9 +75,9 @@ python3 - <<'PY' || fail "EoRA's plan fills the budget with one rank"
 import json
 layers = json.load(open("folder/eora-4.5.plan.json"))["layers"]
 ranks = {layer["name"]: layer["rank"] for layer in layers}
-assert {layer["base"] for layer in layers} == {"q3_0"} and ranks.pop("model.embed_tokens") == 0
+assert {layer["base"] for layer in layers} == {"q4_0g128"} and ranks.pop("model.embed_tokens") == 0
 rank = set(ranks.values()).pop()
-used = sum(layer["shape"][0] * layer["shape"][1] for layer in layers) * 3.5 / 8
+used = sum(rows * (columns / 2 + 2 * -(-columns // 128)) for rows, columns in (layer["shape"] for layer in layers))
 step = 2 * 4 * (1536 + 576)
 assert used + rank * step <= 4114944 * 9 / 16 < used + (rank + 1) * step, rank
 PY

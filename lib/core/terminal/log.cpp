@@ -123,6 +123,8 @@ bool write_stdout(std::string_view text) {
   const std::lock_guard lock(state.mutex);
   if (terminal && !std::exchange(state.live_line, "").empty()) to_stderr(erase_line);
   if (terminal && !text.empty()) state.in_line = text.back() != '\n';
+  const std::string shown = terminal ? printable_lines(text) : "";
+  if (terminal) text = shown;
   return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
 }
 

@@ -149,6 +149,19 @@ run_with $'round red\n' "$COMERA" predict wide --max-tokens 12 --temperature 5 -
 expect_exit 0
 expect_json "max(d['texts'][0]['ids']) >= $(wc -l <vocab.txt) and d['texts'][0]['text'].startswith('round red')"
 
+# Control characters of a text reach a file as they are, and a terminal as visible text.
+run "$COMERA" tokenizer train --data stories.txt --kind bpe --vocab-size 270 -o bytes
+python3 "$tests/../scripts/make_checkpoint.py" raw --architecture llama --layers 1 --hidden 32 --intermediate 48 \
+  --vocabulary 270 --heads 2 --shards 1 --type F32
+cp bytes/tokenizer* raw/
+printf 'red\033[31mround\n' >coloured.txt
+run "$COMERA" predict raw --data coloured.txt --max-tokens 1 --quiet
+expect_exit 0
+expect_out $'^red\033\\[31mround'
+python3 "$tests/cli/terminal/terminal.py" .screen -- "$COMERA" predict raw --data coloured.txt --max-tokens 1 --quiet ||
+  fail "predict ends with $?"
+grep -qF 'red\x1b[31mround' .screen || fail "the terminal shows the control character: $(cat -v .screen)"
+
 # Files as in evaluate: columns of tables by name, lines of text.
 printf 'id,body\n1,round red\n2,\n3,"square\ngreen"\n' >rows.csv
 printf 'round red\n\nsquare green\n' >lines.txt
