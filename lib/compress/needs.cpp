@@ -32,11 +32,11 @@ bool is_wide(const Candidate& candidate) {
 // Of a wide layer memory holds one moment, the weight and its target, and more of that
 // size: for a grid what is left to round and its gradient, for factors the outputs of fitted and held-out text and the
 // product. Factors of smaller weights are found at several strengths at a time. Narrow layers have the moments of three
-// parts of the text in memory, and the factorisation.
+// parts of the text in memory, the factorisation, the weight and its target.
 std::uint64_t linear_bytes(const LayerJob& job) {
   const Sizes at(job.candidate);
   const std::uint64_t moment = number * at.in * at.in, weight = number * at.numbers();
-  if (!is_wide(job.candidate)) return 8 * moment + 6 * number * at.in * std::min(at.in, at.out);
+  if (!is_wide(job.candidate)) return 8 * moment + 4 * number * at.in * std::min(at.in, at.out) + 2 * weight;
   const std::uint64_t halves = job.on_grid() ? 9 : at.numbers() > std::uint64_t{1} << 24 ? 11 : 14;  // of the weight
   return moment + halves * weight / 2;
 }
@@ -56,8 +56,8 @@ bool draws_words(const std::vector<LayerJob>& jobs) {
 
 }  // namespace
 
-CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder, std::size_t sizes,
-                                   std::uint64_t refinement) {
+CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder,
+                                   const models::Spec* model, std::size_t sizes, std::uint64_t refinement) {
   std::uint64_t input = 0, stream = 0, linear = 0, tables = 0, rows = 0, linears = 0, stored = 0;
   for (const LayerJob& job : jobs) {
     const Sizes at(job.candidate);
@@ -81,6 +81,13 @@ CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::
   }
   const std::uint64_t cached = std::min<std::uint64_t>(StreamedWeights::small, all);
   const std::uint64_t fits = std::max({tables, linears + cached, largest});
+  const auto fitted_tokens = static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
+  // The text runs through all layers, compressed or not.
+  if (model) {
+    rows = std::max(rows, static_cast<std::uint64_t>(model->vocabulary));
+    input = std::max(input, static_cast<std::uint64_t>(std::max(model->intermediate, model->hidden)));
+    stream = std::max(stream, static_cast<std::uint64_t>(model->hidden));
+  }
   // Logits, the inner products of a block and the inputs of a layer, and the residual stream.
   const std::uint64_t activations = sizeof(float) * tokens_of_batch * (rows + 3 * input + 2 * stream);
   const std::uint64_t drawn = draws_words(jobs) ? sizeof(float) * std::min(drawn_words, rows) * stream : 0;
@@ -88,8 +95,7 @@ CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::
   // model and at every size of the model as compressed so far. Two layers of a block have targets: their outputs and
   // the residual stream before them. Refinement also stores the inputs of the first block, and outputs of the dense
   // model of its own.
-  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (refinement > 0 ? 2 : 0)) * stream *
-                                static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
+  const std::uint64_t outputs = 2 * (1 + sizes + 2 + (refinement > 0 ? 2 : 0)) * stream * fitted_tokens;
   // Before a block is refined, weights and activations of the model are freed.
   return {program + drawn + std::max(activations + fits, refinement),
           stored + sizeof(float) * (outputs + sizes * linear)};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/compress/layer_job.h"
+#include "models/spec.h"
 
 namespace comera::compress {
 
@@ -16,8 +17,9 @@ struct CalibrationNeeds {
   std::uint64_t scratch = 0;
 };
 
-// `refinement`: bytes of memory that it takes (refine/refinement_needs.h); 0: no block is refined.
-CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder, std::size_t sizes,
-                                   std::uint64_t refinement);
+// `model`: what the text runs through; null: the layers of `jobs`. `refinement`: bytes of memory that it takes
+// (refine/refinement_needs.h); 0: no block is refined.
+CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::ModelFolder& folder,
+                                   const models::Spec* model, std::size_t sizes, std::uint64_t refinement);
 
 }  // namespace comera::compress

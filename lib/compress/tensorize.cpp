@@ -191,7 +191,9 @@ void Tensorizer::add_size(double ratio) {
 CalibrationNeeds Tensorizer::calibration_needs() const {
   const Refinement::When when = settings_.refinement.when;
   const std::uint64_t refinement = settings_.refinement.on() ? refinement_bytes(*moments_->flows(), jobs_, when) : 0;
-  return compress::calibration_needs(jobs_, folder_, std::max<std::size_t>(sizes_.size(), 1), refinement);
+  const bool runs = moments_ && moments_->flows();
+  const models::Spec* model = runs ? &models::common(moments_->flows()->spec()) : nullptr;
+  return compress::calibration_needs(jobs_, folder_, model, std::max<std::size_t>(sizes_.size(), 1), refinement);
 }
 
 TimeNeeds Tensorizer::time_needs() const {

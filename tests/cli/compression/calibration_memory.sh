@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Calibration of a wide layer holds one moment of its inputs at a time, as --dry-run tells before.
+# --dry-run tells the memory of calibration: of a wide layer one moment of its inputs at a time, and the activations of
+# layers that stay dense too.
 . "$(dirname "$0")/../expect.sh"
 
 # Inputs of 4,416 numbers: a moment takes 149 MiB, and those of three parts of the text are more than stays in memory.
 python3 "$tests/../scripts/make_checkpoint.py" wide --layers 1 --hidden 64 --intermediate 4416 --vocabulary 320 \
+  --heads 4 --shards 1
+python3 "$tests/../scripts/make_checkpoint.py" narrow --layers 1 --hidden 512 --intermediate 4096 --vocabulary 8000 \
   --heads 4 --shards 1
 python3 - <<'PY'
 import random
@@ -15,13 +18,14 @@ run "$COMERA" tokenizer train --data text.txt --kind bpe --vocab-size 300 -o pie
 expect_exit 0
 
 # Runs tensorize and stores its peak memory and the planned one, in MiB.
-measure() {
-  run "$COMERA" tensorize wide --tokenizer pieces --calibrate text.txt --refine=never "$@" --dry-run
+measure() { # model options
+  local model=$1
+  shift
+  run "$COMERA" tensorize "$model" --tokenizer pieces --calibrate text.txt --refine=never "$@" --dry-run
   expect_exit 0
   planned=$(sed -n 's/.*calibration would need about \([0-9.]*\) MiB of.*/\1/p' .out)
   rm -rf out
-  last="$*"
-  python3 - "$COMERA" tensorize wide --tokenizer pieces --calibrate text.txt --refine=never "$@" -o out >.peak <<'PY'
+  python3 - "$COMERA" tensorize "$model" --tokenizer pieces --calibrate text.txt --refine=never "$@" -o out >.peak <<'PY'
 import resource, subprocess, sys
 with open(".out", "wb") as out, open(".err", "wb") as err:
     code = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=out, stderr=err).returncode
@@ -33,7 +37,8 @@ PY
   [ "$peak" -le "${planned%.*}" ] || fail "at most $planned MiB, not $peak"
   [ "$peak" -le 400 ] || fail "at most one moment and the program at once, not $peak MiB"
 }
-measure --bits 4 --include '*down_proj*'
-measure --rank 8 --form lowrank --include '*down_proj*'
-measure --bits auto --ratio 4
+measure wide --bits 4 --include '*down_proj*'
+measure wide --rank 8 --form lowrank --include '*down_proj*'
+measure wide --bits auto --ratio 4
+measure narrow --bits 4 --include '*gate_proj*'
 finish
