@@ -48,8 +48,8 @@ std::uint64_t table_bytes(const LayerJob& job) {
   return number * Sizes(job.candidate).numbers() * halves / 2;
 }
 
-// Rows of the word table that tell the divergence of next words, where effects of layers are measured.
-bool draws_words(const std::vector<LayerJob>& jobs) {
+// True if the change of the model's outputs is measured, for which rows of its word table stay in memory (Probe).
+bool measures_effects(const std::vector<LayerJob>& jobs) {
   return std::ranges::any_of(
       jobs, [](const LayerJob& job) { return job.effect || (job.candidate.also_decodes && job.on_grid()); });
 }
@@ -90,7 +90,7 @@ CalibrationNeeds calibration_needs(const std::vector<LayerJob>& jobs, const io::
   }
   // Logits, the inner products of a block and the inputs of a layer, and the residual stream.
   const std::uint64_t activations = sizeof(float) * tokens_of_batch * (rows + 3 * input + 2 * stream);
-  const std::uint64_t drawn = draws_words(jobs) ? sizeof(float) * std::min(drawn_words, rows) * stream : 0;
+  const std::uint64_t drawn = measures_effects(jobs) ? sizeof(float) * std::min(drawn_words, rows) * stream : 0;
   // The block outputs of every token, including the held-out quarter: the residual stream and its norm, of the dense
   // model and at every size of the model as compressed so far. Two layers of a block have targets: their outputs and
   // the residual stream before them. Refinement also stores the inputs of the first block, and outputs of the dense

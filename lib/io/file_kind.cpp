@@ -25,9 +25,8 @@ constexpr const char* convert = "convert it to safetensors where it came from";
 constexpr const char* pickled =
     "opening such a file can run any code; save the model as safetensors where it came from";
 constexpr const char* zipped =
-    "PyTorch's pickled weights are such files, and opening one can run any code; save the model as safetensors where "
-    "it "
-    "came from";
+    "PyTorch's pickled weights are such files, and opening one can run any code; save the model as safetensors "
+    "where it came from";
 constexpr const char* unpack = "unpack it first";
 
 constexpr std::array magics{
