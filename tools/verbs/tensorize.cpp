@@ -354,7 +354,7 @@ OptionTable tensorize_table() {
       .only_with({"calibrate"}, {"calibrate-tokens", "calibrate-length", "text", "sequential", "clip-tokens",
                                  "refine-steps", "refine-lr", "chat", "data-format", "sweeps", "corrections"})
       .only_with({"refine=auto|always"}, {"refine-steps", "refine-lr"})
-      .only_with({"ratio", "budget", "tol", "plan"}, {"corrections"})
+      .only_with({"ratio", "budget", "tol"}, {"corrections"})
       .only_with({"bits=none", "layer"}, {"order", "gauge", "allow-slower"})
       .only_with({"form=tt|ttm", "calibrate", "layer"}, {"order"})  // form auto without text: low-rank pairs
       .only_with({"form=auto|tt|ttm", "layer"}, {"order"})

@@ -105,6 +105,22 @@ for file in direct/*.safetensors; do
   expect_equal "$(tensors_of "$file")" "$(tensors_of "planned-text/$(basename "$file")")"
 done
 
+# Passes after GPTQ are no part of a plan. Corrections are.
+run "$COMERA" tensorize llama --bits 3 "${text[@]}" --sweeps 0 -o unswept
+expect_exit 0
+run "$COMERA" tensorize llama --plan text-plan.json "${text[@]}" --sweeps 0 -o planned-unswept
+expect_exit 0
+for file in direct/*.safetensors; do
+  name=$(basename "$file")
+  expect_equal "$(tensors_of "unswept/$name")" "$(tensors_of "planned-unswept/$name")"
+done
+for file in direct/*.safetensors; do tensors_of "$file"; done >with-passes
+for file in unswept/*.safetensors; do tensors_of "$file"; done >without
+cmp -s with-passes without && fail "passes change the numbers"
+run "$COMERA" tensorize llama --plan text-plan.json "${text[@]}" --no-corrections -o no
+expect_exit 2
+expect_err 'the plan defines every layer completely; edit it, or leave out --corrections'
+
 # Only what another program stores.
 run "$COMERA" tensorize bert -o for-gguf --bits auto --ratio 4 --for gguf
 expect_exit 0
