@@ -120,6 +120,17 @@ const Verb* verb_of_run(const std::string& folder) {
   return nullptr;
 }
 
+// A recipe has paths as they were typed.
+void require_files(const OptionTable& table, const std::string& run) {
+  const std::string path = join_path(run, "recipe.toml");
+  OptionValues recipe(table);
+  apply_toml(recipe, read_file(path, io::largest_recipe), path);
+  for (const NamedPath& file : named_files(recipe).inputs)
+    if (!file.path.starts_with('/') && !path_exists(file.path))
+      fail_input("[resume] there is no {} here; the paths in {} count from the folder where the run started; go there",
+                 file.path, path);
+}
+
 int work(const Verb& verb, const OptionValues& values) {
   if (!verb.doing) return verb.run(values);
   catch_stop_signals();
@@ -132,7 +143,8 @@ int work(const Verb& verb, const OptionValues& values) {
 int run_verb(const Verb& typed, Arguments arguments) {
   const Verb* verb = &typed;
   const std::string run = typed.table().find("resume") ? resumed_run(arguments) : "";
-  if (const Verb* began = verb_of_run(run); began && began->name != typed.name) {
+  const Verb* began = verb_of_run(run);
+  if (began && began->name != typed.name) {
     log_info("{} is a run of {}: it continues as comera {} --resume {}", run, began->name, began->name, run);
     verb = began;
   }
@@ -143,6 +155,7 @@ int run_verb(const Verb& typed, Arguments arguments) {
     return 0;
   }
   check_outputs(command.values);
+  if (began && !command.values.flag("override")) require_files(table, run);
   if (table.find("log-file")) set_up_messages(command.values);
   return work(*verb, command.values);
 }

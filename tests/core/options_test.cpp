@@ -16,56 +16,56 @@ namespace {
 OptionTable table() {
   OptionTable table("pretrain", "learn a task from data");
   table
-      .add(
-          {{.name = "rank",
-            .type = OptionType::integer,
-            .default_text = "16",
-            .group = "Model",
-            .help = "inner ranks",
-            .result_relevant = true,
-            .minimum = 1},
-           {.name = "lr",
-            .type = OptionType::real,
-            .default_text = "5e-4",
-            .group = "Training",
-            .help = "learning rate",
-            .result_relevant = true,
-            .synonyms = {"learning-rate"}},
-           {.name = "form",
-            .type = OptionType::choice,
-            .default_text = "tt",
-            .group = "Model",
-            .help = "form of weights",
-            .choices = {"dense", "tt", "lowrank"}},
-           {.name = "data", .type = OptionType::list, .group = "Data", .help = "training files", .metavar = "FILE,..."},
-           {.name = "target-size", .type = OptionType::size, .group = "Training", .help = "size to reach"},
-           {.name = "save-every",
-            .type = OptionType::period,
-            .default_text = "20m",
-            .group = "Run",
-            .help = "how often to save"},
-           {.name = "resume",
-            .type = OptionType::string,
-            .group = "Run",
-            .help = "go on",
-            .without_value = "auto",
-            .in_config = false},
-           {.name = "output",
-            .type = OptionType::path,
-            .group = "Run",
-            .help = "run folder",
-            .short_name = 'o',
-            .in_config = false},
-           {.name = "shuffle",
-            .type = OptionType::flag,
-            .default_text = "true",
-            .group = "Data",
-            .help = "shuffle the data"},
-           {.name = "threads",
-            .type = OptionType::integer,
-            .group = "Run",
-            .help = "worker threads",
-            .default_words = "number of cores"}})
+      .add({{.name = "rank",
+             .type = OptionType::integer,
+             .default_text = "16",
+             .group = "Model",
+             .help = "inner ranks",
+             .result_relevant = true,
+             .minimum = 1},
+            {.name = "lr",
+             .type = OptionType::real,
+             .default_text = "5e-4",
+             .group = "Training",
+             .help = "learning rate",
+             .result_relevant = true,
+             .synonyms = {"learning-rate"}},
+            {.name = "form",
+             .type = OptionType::choice,
+             .default_text = "tt",
+             .group = "Model",
+             .help = "form of weights",
+             .choices = {"dense", "tt", "lowrank"}},
+            {.name = "data",
+             .type = OptionType::list,
+             .group = "Data",
+             .help = "training files",
+             .metavar = "FILE,...",
+             .files = FileUse::read},
+            {.name = "target-size", .type = OptionType::size, .group = "Training", .help = "size to reach"},
+            {.name = "save-every",
+             .type = OptionType::period,
+             .default_text = "20m",
+             .group = "Run",
+             .help = "how often to save"},
+            {.name = "resume",
+             .type = OptionType::string,
+             .group = "Run",
+             .help = "go on",
+             .without_value = "auto",
+             .in_config = false},
+            {.name = "output",
+             .type = OptionType::path,
+             .group = "Run",
+             .help = "run folder",
+             .short_name = 'o',
+             .in_config = false},
+            {.name = "shuffle", .type = OptionType::flag, .default_text = "true", .group = "Data", .help = "shuffle"},
+            {.name = "threads",
+             .type = OptionType::integer,
+             .group = "Run",
+             .help = "worker threads",
+             .default_words = "number of cores"}})
       .add(common_options())
       .foreign_table("hashes")
       .example("comera pretrain --data train.tsv -o run");
@@ -103,6 +103,15 @@ TEST_CASE("options: defaults, flags, units and spellings of the command line") {
   CHECK_FALSE(values.given("form"));
   CHECK(values.given("rank"));
   CHECK_FALSE(values.has("resume"));
+}
+
+TEST_CASE("options: the name of a data file may hold a comma") {
+  const OptionTable options = table();
+  const TemporaryFolder folder;
+  const std::string named = folder / "one,two.tsv", absent = folder / "one,three.tsv";
+  std::ofstream(named) << "text";
+  CHECK(parse(options, {"--data", named, "--data", "c.tsv"}).list("data") == std::vector<std::string>{named, "c.tsv"});
+  CHECK(parse(options, {"--data", absent}).list("data") == std::vector<std::string>{folder / "one", "three.tsv"});
 }
 
 TEST_CASE("options: a value may be omitted if the table allows it, and the last one wins") {

@@ -29,7 +29,8 @@ enum class OptionType : std::uint8_t {
   integer,  // 64 bit
   real,     // finite
   string,
-  list,    // comma-separated and repeatable; a value from a stronger source replaces the whole list
+  list,    // comma-separated and repeatable; a value from a stronger source replaces the whole list. Of files that are
+           // read: a value that is the name of a file is one item
   choice,  // one of `choices`
   size,    // bytes: "1.5MB", "2GiB"
   period,  // "500" steps, "2e" epochs, "20m" time

@@ -1,5 +1,6 @@
 // Checks and converts option values, declared in lib/core/options/options.h.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -50,9 +51,14 @@ void check_text(const Option& option, const std::string& text, std::string_view 
   }
 }
 
-std::vector<std::string> split_commas(const std::vector<std::string>& texts) {
+// `files`: the items name files. The name of a file that exists may hold commas.
+std::vector<std::string> split_commas(const std::vector<std::string>& texts, bool files) {
   std::vector<std::string> items;
   for (const std::string& text : texts) {
+    if (files && ::access(text.c_str(), F_OK) == 0) {
+      items.push_back(text);
+      continue;
+    }
     for (std::size_t start = 0, end = 0; end != std::string::npos; start = end + 1) {
       end = text.find(',', start);
       items.push_back(text.substr(start, end - start));
@@ -212,7 +218,7 @@ const std::string& OptionValues::text(std::string_view name) const {
 
 void OptionValues::set(const Option& option, std::vector<std::string> texts, OptionSource source,
                        std::string_view where) {
-  if (option.type == OptionType::list) texts = split_commas(texts);
+  if (option.type == OptionType::list) texts = split_commas(texts, option.files == FileUse::read);
   if (option.type == OptionType::flag) texts = {texts.empty() ? "true" : flag_text(texts[0])};
   for (const std::string& text : texts) check_text(option, text, where);
   const auto found = values_.find(option.name);

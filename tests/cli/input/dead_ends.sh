@@ -61,6 +61,13 @@ done
 run "$COMERA" --resume
 expect_refused '--resume needs the folder of a run'
 
+# From another folder.
+mkdir elsewhere
+cd elsewhere
+run "$COMERA" --resume ../on
+expect_refused 'there is no dense here; the paths in ../on/recipe.toml count from the folder where the run started'
+cd ..
+
 # The error names the format of a file that is no checkpoint.
 printf 'GGUF\3\0\0\0\1\0\0\0\0\0\0\0' >model.gguf
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 90868376\n' >pointer.safetensors
