@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Compares weights on grids at equal bytes: rounding to nearest, GPTQ, GPTQ with coordinate descent (what `tensorize
-# --bits` does without refinement of blocks), and bits and ranks by one budget, without and with refinement. Ends with strided perplexity on the last fifth of a text; the rest
-# calibrates. Tables of embeddings stay dense.
+# Compares weights on grids at equal bytes: rounding to nearest, GPTQ (each layer fitted to its inputs in the dense
+# model), what `tensorize --bits` does without refinement of blocks, and bits and ranks by one budget, without and with
+# refinement. Ends with strided perplexity on the last fifth of a text; the rest calibrates. Tables of embeddings stay
+# dense.
 #
 #   COMERA_DATA=... recipes/bits.sh [--smoke] [FOLDER]      default: runs/bits, or runs/bits-smoke
 #
@@ -78,7 +79,7 @@ printf '| bits | method | bytes | %s |\n|---|---|---:|---:|\n' "$measure" > "$fo
 line dense - "$model" dense
 for number in $bits; do
   row nearest "$number" --bits "$number"
-  row gptq "$number" --bits "$number" --sweeps 0 "${calibrate[@]}" --no-clip-tokens --refine=never
+  row gptq "$number" --bits "$number" --sweeps 0 "${calibrate[@]}" --no-sequential --no-clip-tokens --refine=never
   row comera "$number" --bits "$number" "${calibrate[@]}" --refine=never
   # A certificate states errors with up to 25 digits more than the plan counts for one form.
   budget=(--bits auto --budget $(($(bytes_of "$folder/comera-$number") + 4096)) "${calibrate[@]}")
