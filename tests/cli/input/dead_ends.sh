@@ -63,10 +63,8 @@ expect_refused '--resume needs the folder of a run'
 
 # From another folder.
 mkdir elsewhere
-cd elsewhere
-run "$COMERA" --resume ../on
+run env -C elsewhere "$COMERA" --resume ../on
 expect_refused 'there is no dense here; the paths in ../on/recipe.toml count from the folder where the run started'
-cd ..
 
 # The error names the format of a file that is no checkpoint.
 printf 'GGUF\3\0\0\0\1\0\0\0\0\0\0\0' >model.gguf
