@@ -14,6 +14,7 @@ struct Piece {
   std::int64_t block = 0, offset = 0,
                line = 0;         // index in the epoch's order, unpacked byte, lines before it
   std::string text, first = {};  // first: of a pair
+  std::int64_t bytes = 0;        // of `text`, which is gone when `ids` are made
   bool inside = false;           // clm: continues a document
   bool apart = false;            // clm: the document's text before this piece is in another block
   bool ends_document = false;    // may also be set without text: at the end of a block

@@ -58,12 +58,10 @@ class WindowLoader final : public Loader {
     if (!predicts_words(dataset_->spec().task))
       return {samples - window_.start.epoch * dataset_->size(), dataset_->size()};
     if (sizes_.empty()) return {samples, 0};
-    const std::int64_t begin = bytes_before(window_.start),
-                       end = window_.next.epoch != window_.start.epoch ? sizes_.back() : bytes_before(window_.next);
     const double share =
         static_cast<double>(used_) / static_cast<double>(std::max<std::size_t>(window_.sequences.size(), 1));
-    return {begin + static_cast<std::int64_t>(share * static_cast<double>(end - begin)), sizes_.back(),
-            TaskUnit::bytes};
+    return {begin_bytes_ + static_cast<std::int64_t>(share * static_cast<double>(end_bytes() - begin_bytes_)),
+            sizes_.back(), TaskUnit::bytes};
   }
   bool epoch_ended() const override { return epoch_ended_; }
   std::int64_t steps_per_epoch() const override { return (dataset_->size() + step_sequences() - 1) / step_sequences(); }
@@ -86,11 +84,19 @@ class WindowLoader final : public Loader {
     return sizes_[static_cast<std::size_t>(state.file)] + state.offset;
   }
 
+  // Of the files, at the end of the window.
+  std::int64_t end_bytes() const {
+    return window_.next.epoch != window_.start.epoch ? sizes_.back() : bytes_before(window_.next) + window_.used_bytes;
+  }
+
   bool take_window() {
+    const bool follows = !window_.sequences.empty() && window_.next.epoch == window_.start.epoch;
+    const std::int64_t before = follows && !sizes_.empty() ? end_bytes() : 0;
     const auto start = std::chrono::steady_clock::now();
     const bool any = prefetch_->take(window_);
     waited_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (!any) return false;
+    if (!sizes_.empty()) begin_bytes_ = follows ? before : bytes_before(window_.start);
     used_ = static_cast<std::size_t>(skip_ * step_sequences());
     skip_ = 0;
     if (used_ >= window_.sequences.size())
@@ -105,8 +111,9 @@ class WindowLoader final : public Loader {
   std::vector<bool> goes_on_;  // of MaskRule
   Window window_;
   std::vector<std::int64_t> sizes_;
-  std::size_t used_ = 0;   // sequences of the window that were returned
-  std::int64_t skip_ = 0;  // steps of the next window that were returned before the checkpoint
+  std::int64_t begin_bytes_ = 0;  // of the files, before the window
+  std::size_t used_ = 0;          // sequences of the window that were returned
+  std::int64_t skip_ = 0;         // steps of the next window that were returned before the checkpoint
   bool epoch_ended_ = false;
   double waited_ms_ = 0;
   std::optional<Prefetch<WindowSource, Window>> prefetch_;

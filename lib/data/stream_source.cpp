@@ -63,6 +63,7 @@ class StreamSource final : public WindowSource {
       for (std::int64_t i = from; i < to; ++i) {
         check_cancelled();
         Piece& one = fresh[static_cast<std::size_t>(i)];
+        one.bytes = std::ssize(one.text);
         clm() ? encode_document(one) : encode_text(one);
         one.text = one.first = {};
       }
@@ -236,6 +237,7 @@ class StreamSource final : public WindowSource {
       next.line = piece.line;
       next.token = token_;
       next.inside = piece.inside;
+      window.used_bytes = piece.bytes * token_ / std::max<std::int64_t>(std::ssize(piece.ids), 1);
     }
     position_ = next;
     if (last) corpus_.reset();

@@ -32,6 +32,7 @@ struct Window {
   std::vector<std::uint8_t> answers;   // conversations: parallel to `ids`, 1 for what is predicted; else empty
   std::vector<std::size_t> documents;  // clm: indices in `ids` at which a document begins, ascending
   LoaderState start, next;             // `next.epoch` differs from `start.epoch` if this window ends the epoch
+  std::int64_t used_bytes = 0;  // words: about so many bytes of the text at `next` are in this or earlier windows
 };
 
 // Sizes that the windows of a run follow from.

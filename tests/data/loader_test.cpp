@@ -402,6 +402,30 @@ TEST_CASE("loader: a very long line has the tokens of its words, in bounded memo
   }
 }
 
+TEST_CASE("loader: an evaluation tells how far it is in a line that is longer than a window") {
+  Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += "a ";
+  DataSpec spec;
+  spec.files = {scratch.write("line.txt", text)};
+  spec.task = Task::mlm;
+  spec.max_length = 32;
+  const auto loader = Loader::open(Dataset::open(spec, letters()), options(4, false));
+  std::vector<Batch> parts(1);
+  std::int64_t before = 0, steps = 0;
+  while (loader->next(parts)) {
+    const Reach reach = loader->reach();
+    CHECK(reach.done > before);
+    CHECK(reach.of == std::ssize(text));
+    before = reach.done;
+    CHECK(before <= 80 * (steps + 2) * 4);  // two bytes a token
+    ++steps;
+    if (loader->epoch_ended()) break;
+  }
+  CHECK(steps > 800);
+  CHECK(before == std::ssize(text));
+}
+
 TEST_CASE("loader: a corpus in a table is read by column, one document per row, and resumes anywhere") {
   const Scratch scratch;
   std::string csv = "id,body,label\n", jsonl, tsv = "label\tbody\n";

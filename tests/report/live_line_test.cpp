@@ -96,7 +96,13 @@ TEST_CASE("live line: a task with a note shows whole fields of it and its own re
   CHECK(shown(lines, {step}, 130, 80) == "[#######...] step 60/80  eta 7s  loss 3.21  42 ms  ratio 43.1x  rank 14.2");
   TaskView evaluating = counted("evaluating", 3, 9);
   evaluating.number = 2;
-  CHECK(shown(lines, {step, evaluating}, 130) == "[#######...] step 60/80: evaluating 3/9  eta 7s");
+  CHECK(shown(lines, {step, evaluating}, 130) == "[#######...] step 60/80: evaluating 3/9  eta 1m00s");
+  step.done = 80, step.seconds_left = 0;
+  CHECK(shown(lines, {step, evaluating}, 130) == "[##########] step 80/80: evaluating 3/9  eta 1m00s");
+  evaluating.number = 3, evaluating.done = 0;
+  CHECK(shown(lines, {step, evaluating}, 130) == "[##########] step 80/80: evaluating 0/9");
+  step.done = 60, step.seconds_left = 700;
+  CHECK(shown(lines, {step, evaluating}, 130) == "[#######...] step 60/80: evaluating 0/9  eta 11m40s");
 }
 
 TEST_CASE("live line: without a terminal, a line after every ten seconds without a message") {

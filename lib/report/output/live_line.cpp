@@ -94,14 +94,18 @@ void TaskLines::see(std::span<const TaskView> tasks, double now) {
 }
 
 // The remaining time of the outermost task with a known end, and none before it has done a part: the time of a task
-// within it would be taken for the whole. A task's own estimate has priority.
+// within it would be taken for the whole. A task's own estimate has priority, but does not count the tasks within it
+// when its own part is done, as in the last evaluation of a run.
 std::optional<double> TaskLines::seconds_left(std::span<const TaskView> tasks, double now) const {
+  std::optional<double> own;
   for (const TaskView& task : tasks) {
-    if (task.seconds_left) return task.seconds_left;
-    if (task.of <= 0 || !task.note.empty()) continue;
-    return etas_.at(task.number).seconds(task.of, now);
+    if (task.seconds_left) own = std::max(own.value_or(0), *task.seconds_left);
+    if (task.seconds_left || task.of <= 0 || !task.note.empty()) continue;
+    const std::optional<double> counted = etas_.at(task.number).seconds(task.of, now);
+    if (own <= 0.0) return counted;
+    return own ? std::max(*own, counted.value_or(0)) : counted;
   }
-  return std::nullopt;
+  return own > 0.0 ? own : std::nullopt;
 }
 
 std::string TaskLines::for_terminal(std::span<const TaskView> tasks, double now, int columns) const {
