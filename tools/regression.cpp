@@ -23,6 +23,13 @@ void change(engine::Weights& weights, const std::string& name, const Change& to)
 
 }  // namespace
 
+bool has_label_column(const OptionValues& values) {
+  if (values.list("data").empty()) return false;
+  data::DataSpec spec = train::data_spec(values, values.list("data"));
+  spec.label = values.text("label");
+  return data::has_labels(spec);
+}
+
 data::Task task_of_labels(const OptionValues& values, const std::vector<std::string>& known) {
   if (values.list("data").empty()) return data::Task::classify;
   data::DataSpec spec = train::data_spec(values, values.list("data"));

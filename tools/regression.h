@@ -8,6 +8,9 @@
 
 namespace comera::tools {
 
+// True if --data is a table with the column of --label, or of its default name.
+bool has_label_column(const OptionValues& values);
+
 // Task for the labels of --data if --task is not given: regression if the labels are real numbers, else classify.
 // `known`: labels of the model's classifier.
 data::Task task_of_labels(const OptionValues& values, const std::vector<std::string>& known);

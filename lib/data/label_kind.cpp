@@ -30,6 +30,14 @@ std::optional<double> score_of(std::string_view label) {
   return parse_real(label);
 }
 
+bool has_labels(const DataSpec& spec) try {
+  TextReader reader(resolve_files(spec.files).front(), {spec.format, spec.text, false, spec.label});
+  Row row;
+  return reader.next(row) && !row.label.empty();
+} catch (const InputError&) {
+  return false;
+}
+
 LabelSurvey survey_labels(const DataSpec& spec) {
   for (const std::string& file : resolve_files(spec.files)) {
     TextReader reader(file, {spec.format, spec.text, false, spec.label});

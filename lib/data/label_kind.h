@@ -25,6 +25,9 @@ struct LabelSurvey {
   std::string example;  // the label that decided; "" if all are whole numbers
 };
 
+// True if the first file is a table with a label in its first row. False for a file that cannot be read so.
+bool has_labels(const DataSpec& spec);
+
 // Reads the labels of spec.files until one decides. InputError as Dataset::open().
 LabelSurvey survey_labels(const DataSpec& spec);
 

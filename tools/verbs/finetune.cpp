@@ -87,12 +87,14 @@ std::string model_of_run(const OptionValues& values) {
 }
 
 // --label selects a task with labels: regression if the model's task is regression or the labels are real numbers, else
-// classify.
+// classify. So does a column of its default name where a model of embeddings has no teacher to learn from.
 data::Task task_for(const OptionValues& values, const models::ModelSpec& stored) {
   const models::Spec& model = models::common(stored);
   const bool unlabelled =
       values.given("unlabelled") ? values.flag("unlabelled") : values.has("teacher") && !values.given("label");
-  const bool labels = !unlabelled && (values.given("label") || data::learns_labels(model.task));
+  const bool embeds = model.task == data::Task::embed && !values.has("teacher");
+  const bool labels =
+      !unlabelled && (values.given("label") || data::learns_labels(model.task) || (embeds && has_label_column(values)));
   const bool settled =
       model.task == data::Task::image || (data::learns_labels(model.task) && model.task != data::Task::classify);
   if (!labels || settled || recipe_to_resume(values)) return model.task;
