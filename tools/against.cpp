@@ -1,5 +1,7 @@
 #include "tools/against.h"
 
+#include <cmath>
+
 #include "lib/compress/check/comparison.h"
 #include "lib/core/error.h"
 #include "lib/io/file_kind.h"
@@ -44,6 +46,10 @@ int evaluate_against(const OptionValues& values) {
   const compress::Comparison comparison = compress::compare_models(open.machine, before, after, text);
   if (!comparison.left_out.empty())
     fail_run("[evaluate] {} was not compared with {}: {}", after, before, comparison.left_out);
+  const auto is_nan = [](const std::optional<compress::Comparison::Cosine>& of) { return of && std::isnan(of->mean); };
+  if (is_nan(comparison.hidden) || is_nan(comparison.embedding))
+    fail_run("[evaluate] {} or {}: gives numbers that are not finite; look for them with `comera inspect`", after,
+             before);
   if (values.flag("json")) {
     report::Json json = report::document("compare");
     json["model"] = after;

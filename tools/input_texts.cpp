@@ -132,9 +132,10 @@ std::vector<Option> answer_options() {
            .group = "Data",
            .help = "answer the lines or rows of these files in place of standard input: .txt, .csv, .tsv or .jsonl, "
                    "plain, .gz or .zst",
-           .metavar = "FILE,..",
+           .metavar = "FILE,...",
            .in_config = false,
-           .synonyms = {"prompt", "input", "file"}},
+           .synonyms = {"prompt", "input", "file"},
+           .files = FileUse::read},
           json_option(),
           {.name = "jsonl",
            .type = OptionType::flag,

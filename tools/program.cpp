@@ -114,7 +114,7 @@ std::string resumed_run(const Arguments& arguments) {
 const Verb* verb_of_run(const std::string& folder) {
   const std::string path = join_path(folder, "recipe.toml");
   if (folder.empty() || !path_exists(path)) return nullptr;
-  const std::string name = toml_verb(read_file(path, io::largest_recipe));
+  const std::string name = toml_verb(read_file(path, io::largest_recipe), path);
   for (const Verb& verb : verbs())
     if (verb.name == name && verb.table().find("resume")) return &verb;
   return nullptr;

@@ -18,7 +18,7 @@ constexpr const char* names[] = {"text",         "label",        "seq",         
                                  "document-end", "first-length", "whole-words", "mask-probability"};
 
 io::Reading of_recipe(const std::string& text, const std::string& path) {
-  const OptionTable table = toml_verb(text) == "finetune" ? finetune_table() : pretrain_table();
+  const OptionTable table = toml_verb(text, path) == "finetune" ? finetune_table() : pretrain_table();
   OptionValues recipe(table);
   apply_toml(recipe, text, path);
   io::Reading reading;

@@ -46,6 +46,11 @@ void require_vocabulary_of(const std::string& folder, const data::Tokenizer& tok
         tokenizer.source(), wanted, path, tokenizer.hash());
 }
 
+data::LetterCase case_named(const std::string& word) {
+  if (word == "cased") return data::LetterCase::cased;
+  return word == "uncased" ? data::LetterCase::uncased : data::LetterCase::automatic;
+}
+
 }  // namespace
 
 namespace {
@@ -143,15 +148,24 @@ std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values
   if (!values.has("tokenizer") && fallback.empty())
     fail_input("[{}] --tokenizer is missing: name a tokenizer.json, a vocab.txt, a .model or a folder with one",
                values.table().verb());
-  const std::string& word = values.text("case");
-  const auto letter_case = word == "cased"     ? data::LetterCase::cased
-                           : word == "uncased" ? data::LetterCase::uncased
-                                               : data::LetterCase::automatic;
+  const data::LetterCase letter_case = case_named(values.text("case"));
   auto tokenizer = data::load_tokenizer(values.has("tokenizer") ? values.text("tokenizer") : fallback, letter_case);
   if (letter_case != data::LetterCase::automatic && !dynamic_cast<const data::WordPiece*>(tokenizer.get()))
     refuse_options(values, {"case"}, fmt::format("{} is no vocab.txt", tokenizer->source()));
   require_vocabulary_of(fallback, *tokenizer);
   return tokenizer;
+}
+
+void require_own_vocabulary(const std::string& folder) {
+  if (!is_folder(folder) || !train::recipe_of_model(folder)) return;
+  io::Reading reading = reading_of(folder);
+  std::shared_ptr<const data::Tokenizer> tokenizer;
+  try {
+    tokenizer = data::load_tokenizer(folder, case_named(reading["case"]));
+  } catch (const InputError&) {
+    return;  // models of images and clicks have none
+  }
+  require_vocabulary_of(folder, *tokenizer);
 }
 
 std::shared_ptr<const data::ChatTemplate> open_chat(const OptionValues& values, const data::Tokenizer& tokenizer) {

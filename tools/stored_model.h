@@ -51,6 +51,8 @@ void refuse_options_of_texts(const OptionValues& values, data::Task task);
 
 // The chat template beside the tokenizer; null without --chat.
 std::shared_ptr<const data::ChatTemplate> open_chat(const OptionValues& values, const data::Tokenizer& tokenizer);
+// InputError if the tokenizer in a run folder is not the one of its recipe: a copy of the model would read other words.
+void require_own_vocabulary(const std::string& folder);
 std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values,
                                                       const std::string& fallback);  // "": --tokenizer is required
 

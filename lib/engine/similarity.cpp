@@ -129,7 +129,11 @@ double pearson(std::span<const double> x, std::span<const double> y) {
   return xx == 0 || yy == 0 ? 0 : xy / std::sqrt(xx * yy);
 }
 
-double spearman(std::span<const double> x, std::span<const double> y) { return pearson(ranks_of(x), ranks_of(y)); }
+double spearman(std::span<const double> x, std::span<const double> y) {
+  const auto is_nan = [](double value) { return std::isnan(value); };
+  if (std::ranges::any_of(x, is_nan) || std::ranges::any_of(y, is_nan)) return NAN;  // it has no rank
+  return pearson(ranks_of(x), ranks_of(y));
+}
 
 double bootstrap_error(std::span<const double> x, std::span<const double> y, int samples, std::uint64_t seed) {
   const data::Random random(seed, 0, data::Purpose::sample);

@@ -38,7 +38,8 @@ Similarity evaluate_similarity(Engine& engine, const data::TextDataset& dataset,
                                const std::shared_ptr<const data::Tokenizer>& tokenizer, const EmbeddingOptions& options,
                                std::vector<double>* cosines = nullptr);
 
-// Rank correlation. Equal values share the mean of their ranks. 0 if one side is constant.
+// Rank correlation. Equal values share the mean of their ranks. 0 if one side is constant, NaN if
+// a value is NaN.
 double spearman(std::span<const double> x, std::span<const double> y);
 double pearson(std::span<const double> x, std::span<const double> y);
 // Standard deviation of the rank correlation over `samples` bootstrap samples of pairs, drawn with replacement (Efron

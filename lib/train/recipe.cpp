@@ -39,8 +39,9 @@ std::optional<std::string> read_recipe(const std::string& folder) {
 
 std::optional<std::string> recipe_of_model(const std::string& folder) {
   std::optional<std::string> recipe = read_recipe(folder);
-  if (!recipe || !toml_verb(*recipe).empty()) return recipe;
-  recipe_hashes(*recipe, join_path(folder, "recipe.toml"));  // refuses what is no TOML, such as a damaged recipe
+  const std::string path = join_path(folder, "recipe.toml");
+  if (!recipe || !toml_verb(*recipe, path).empty()) return recipe;
+  recipe_hashes(*recipe, path);  // refuses what is no TOML, such as a damaged recipe
   return std::nullopt;
 }
 

@@ -231,9 +231,9 @@ TEST_CASE("options: a recipe reads back to the same values") {
   apply_toml(again, to_toml(values), "dump");
   for (const std::string& name : options.names()) CHECK(again.canonical(name) == values.canonical(name));
   CHECK_THAT(to_toml(values), Contains("\nform = \"tt\"\n") && !Contains("output"));
-  CHECK(toml_verb(to_toml(values)) == "pretrain");
-  CHECK(toml_verb("rank = 1\n").empty());
-  CHECK(toml_verb("= = =").empty());
+  CHECK(toml_verb(to_toml(values), "f") == "pretrain");
+  CHECK(toml_verb("rank = 1\n", "f").empty());
+  CHECK(toml_verb("= = =", "f").empty());
 }
 
 TEST_CASE("options: a dumped call contains the whole call and nothing else") {
@@ -334,6 +334,7 @@ TEST_CASE("keys of many levels are refused before the parser sees them") {
     OptionValues values(options);
     CHECK_THROWS_WITH(apply_toml(values, text, "c.toml"), Contains("c.toml:") && Contains("more than 32 levels"));
     CHECK_THROWS_WITH(toml_texts(text, "c.toml", "hashes"), Contains("more than 32 levels"));
+    CHECK_THROWS_WITH(toml_verb(text, "c.toml"), Contains("more than 32 levels"));
   };
   std::string deep = "a";
   for (int i = 0; i < 1'000'000; ++i) deep += ".a";

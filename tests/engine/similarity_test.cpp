@@ -11,6 +11,7 @@ TEST_CASE("rank correlation shares the ranks of equal values") {
         Approx(7.25 / 9.5).epsilon(1e-14));
   CHECK(engine::spearman(std::vector<double>{1, 2, 3}, std::vector<double>{-1, -8, -9}) == Approx(-1).epsilon(1e-14));
   CHECK(engine::spearman(std::vector<double>{1, 2, 3}, std::vector<double>{4, 4, 4}) == 0);
+  CHECK(std::isnan(engine::spearman(std::vector<double>{1, NAN, 3}, std::vector<double>{4, 5, 6})));
   CHECK(engine::pearson(std::vector<double>{1, 2, 3, 4}, std::vector<double>{1, 3, 2, 4}) ==
         Approx(0.8).epsilon(1e-14));
 }

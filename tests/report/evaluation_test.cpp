@@ -37,6 +37,9 @@ TEST_CASE("A metric without a measurement meets no requirement") {
   nothing.result.accuracy = std::nan("");
   CHECK_THROWS_AS(require_metric(nothing, "accuracy>=0"), RunError);
   CHECK_THROWS_AS(require_metric(nothing, "accuracy<=1"), RunError);
+  const std::vector<Metric> cosine{{"cosine", 1}};
+  CHECK_NOTHROW(require_metric(cosine, {"cosine>=1", "cosine", ">=", 1}, ""));
+  CHECK_THROWS_AS(require_metric(cosine, {"kl<=1", "kl", "<=", 1}, ""), RunError);
 }
 
 TEST_CASE("The JSON of an evaluation has the keys for scripts") {

@@ -6,6 +6,7 @@
 #include "lib/core/process.h"
 #include "lib/report/output/fold.h"
 #include "lib/report/output/table.h"
+#include "lib/report/weights/model_report.h"
 
 using namespace comera;
 
@@ -19,6 +20,20 @@ TEST_CASE("tables: 100,000 rows are folded and rendered in linear time") {
     CHECK(report::render(report::fold_equal_rows(table), format).size() > many * 20);
     CHECK(wall_seconds() - start < 10);  // two minutes if each cell scanned its whole column
   }
+}
+
+TEST_CASE("tables: two models of 100,000 weights are compared in linear time") {
+  report::ModelReport a, b;
+  for (int i = 0; i < 100'000; ++i) {
+    io::TensorForm layer;
+    layer.name = fmt::format("layers.{}.weight", i);
+    layer.shape = {4, 4};
+    if (i % 3 > 0) a.layers.push_back(layer);
+    if (i % 3 < 2) b.layers.push_back(layer);
+  }
+  const double start = wall_seconds();
+  CHECK(report::compare_table(a, b).rows.size() == 100'000);
+  CHECK(wall_seconds() - start < 10);  // minutes if each name is searched
 }
 
 TEST_CASE("tables: rows with NaN fold only with each other") {

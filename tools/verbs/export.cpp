@@ -338,6 +338,7 @@ int run_export(const OptionValues& values) {
   if (!values.has("output")) fail_input("[export] -o is missing: name a folder, or a file that ends in .onnx or .gguf");
   const exporting::Target target{values.text("output"), values.flag("force")};
   const io::ModelFolder folder(values.positionals()[0], adapter_of(values));
+  require_own_vocabulary(folder.path());
   if (values.text("to") == "safetensors")
     return folder.is_gguf() ? export_from_gguf(values, folder, target) : export_dense(values, folder, target);
   if (values.text("to") == "peft") return export_peft(values, folder, target);

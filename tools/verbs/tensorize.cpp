@@ -405,6 +405,7 @@ int tensorize_folder(const OptionValues& values) {
   compress::Settings settings = compression_settings(values);
   check_output(values, settings.output);
   check_model(settings.model);
+  require_own_vocabulary(settings.model);
   if (values.text("budget-of") == "onnx")
     settings.goal.counted = std::make_shared<exporting::ExportedOnnx>(settings.model);
   const OpenMachine open = open_machine(values);

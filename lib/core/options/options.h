@@ -206,8 +206,8 @@ void apply_toml(OptionValues& values, std::string_view toml, std::string_view fi
 // string, and if the file is no TOML.
 std::map<std::string, std::string> toml_texts(std::string_view toml, std::string_view file_name,
                                               std::string_view table);
-// Returns the verb of the file; "" if it names none or is no TOML.
-std::string toml_verb(std::string_view toml);
+// Returns the verb of the file; "" if it names none or is no TOML. InputError for keys of many levels.
+std::string toml_verb(std::string_view toml, std::string_view file_name);
 // Writes every option that has a value. Options without a value and all help texts are comments.
 std::string to_toml(const OptionValues& values, TomlScope scope = TomlScope::recipe);
 

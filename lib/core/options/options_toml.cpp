@@ -240,7 +240,8 @@ std::map<std::string, std::string> toml_texts(std::string_view text, std::string
   return texts;
 }
 
-std::string toml_verb(std::string_view text) {
+std::string toml_verb(std::string_view text, std::string_view file_name) {
+  check_keys(text, file_name);
   const toml::parse_result parsed = toml::parse(text);
   return parsed ? std::string(parsed.table()["verb"].value_or("")) : "";
 }

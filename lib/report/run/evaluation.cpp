@@ -190,12 +190,14 @@ void require_metric(const EvaluationReport& evaluation, const Requirement& requi
 }
 
 void require_metric(const std::vector<Metric>& metrics, const Requirement& requirement, const std::string& missing) {
-  for (const auto& [metric, value] : metrics)
-    if (metric == requirement.metric && std::isnan(value))
-      fail_run("[evaluate] --require {} is not met: {} has no value on this data{}{}", requirement.text, metric,
-               missing.empty() ? "" : "; ", missing);
-    else if (metric == requirement.metric && !holds(value, requirement.relation, requirement.bound))
-      fail_run("[evaluate] --require {} is not met: {} is {}", requirement.text, metric, format_digits(value, 6));
+  const auto found =
+      std::ranges::find_if(metrics, [&](const Metric& metric) { return metric.first == requirement.metric; });
+  if (found == metrics.end() || std::isnan(found->second))
+    fail_run("[evaluate] --require {} is not met: {} has no value on this data{}{}", requirement.text,
+             requirement.metric, missing.empty() ? "" : "; ", missing);
+  if (!holds(found->second, requirement.relation, requirement.bound))
+    fail_run("[evaluate] --require {} is not met: {} is {}", requirement.text, requirement.metric,
+             format_digits(found->second, 6));
 }
 
 void require_metric(const EvaluationReport& evaluation, const std::string& requirement) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
@@ -86,15 +88,17 @@ Json layer_json(const io::TensorForm& layer, const Totals& model) {
 using Pair = std::pair<const io::TensorForm*, const io::TensorForm*>;
 
 std::vector<Pair> pairs_of(const ModelReport& a, const ModelReport& b) {
+  std::unordered_map<std::string_view, const io::TensorForm*> in_b;
+  for (const io::TensorForm& layer : b.layers) in_b.emplace(layer.name, &layer);
   std::vector<Pair> pairs;
-  const auto find = [](const ModelReport& report, const std::string& name) -> const io::TensorForm* {
-    const auto found = std::find_if(report.layers.begin(), report.layers.end(),
-                                    [&](const io::TensorForm& layer) { return layer.name == name; });
-    return found == report.layers.end() ? nullptr : &*found;
-  };
-  for (const io::TensorForm& layer : a.layers) pairs.emplace_back(&layer, find(b, layer.name));
+  std::unordered_set<std::string_view> in_a;
+  for (const io::TensorForm& layer : a.layers) {
+    const auto found = in_b.find(layer.name);
+    pairs.emplace_back(&layer, found == in_b.end() ? nullptr : found->second);
+    in_a.insert(layer.name);
+  }
   for (const io::TensorForm& layer : b.layers)
-    if (!find(a, layer.name)) pairs.emplace_back(nullptr, &layer);
+    if (!in_a.contains(layer.name)) pairs.emplace_back(nullptr, &layer);
   return pairs;
 }
 

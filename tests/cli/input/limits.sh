@@ -74,11 +74,21 @@ else
   echo "skipped: threads that do not start (no setpriv, or the program is not readable for others)"
 fi
 
+# A recipe with a key of a million levels, which would overflow the stack of its parser.
+cp -r whole deep
+python3 -c "print('.'.join(['a'] * 1000000) + ' = 1')" >deep/recipe.toml
+for verb in "evaluate deep --data dev.tsv" "predict deep" "export deep -o new" "--resume deep" "finetune --resume deep"; do
+  # shellcheck disable=SC2086  # words
+  run "$COMERA" $verb
+  expect_refused 'deep/recipe.toml:1: a key has more than 32 levels'
+done
+
 # Another vocabulary of the same size.
 cp -r whole other
 sed -i '6{h;d};7{G}' other/vocab.txt
 columns=(--text text --label label)
-for verb in "evaluate other --data dev.tsv ${columns[*]}" "predict other" \
+for verb in "evaluate other --data dev.tsv ${columns[*]}" "predict other" "export other -o new" \
+  "export other -o new --to safetensors" "tensorize other -o new --ratio 1.1" \
   "finetune other --data train.tsv ${columns[*]} --steps 1 -o new"; do
   # shellcheck disable=SC2086  # words
   run "$COMERA" $verb

@@ -79,6 +79,9 @@ refused ': lies in [A-Z]+ model' inspect model --log-file model/log
 echo 'verbose = true' >config.toml
 refused ': is --config config.toml' inspect model --config config.toml --log-file ./config.toml
 refused 'both name' evaluate model --data dev.tsv "${columns[@]}" --predictions out --log-file ./out
+refused ': is --data corpus.txt' predict model --data corpus.txt --npy corpus.txt
+refused ': is --data corpus.txt' predict model --data dev.tsv,corpus.txt --npy ./corpus.txt
+refused ': is --data corpus.txt' predict model --data corpus.txt --log-file corpus.txt
 expect_no_file new
 expect_no_file out
 

@@ -107,6 +107,22 @@ run_with "$input" "$COMERA" predict stories --max-tokens 5
 expect_equal "$(sed -n 2p .out)" ''
 expect_equal "$(wc -l <.out)" 3
 
+# A comparison with a model whose answers are not finite is an error.
+cp -r vectors wild
+python3 - wild/model.safetensors <<'PY'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+begin, end = next(t["data_offsets"] for name, t in header.items() if name.endswith("LayerNorm.weight"))
+data[8 + size + begin:8 + size + end] = struct.pack("<f", 3e38) * ((end - begin) // 4)
+open(sys.argv[1], "wb").write(data)
+PY
+for i in $(seq 8); do echo "red round and green square and blue $i"; done >lines.txt
+run "$COMERA" evaluate wild --against vectors --data lines.txt
+expect_exit 1
+expect_err 'gives numbers that are not finite'
+
 # A model of single texts warns of pairs, and one of pairs of single texts.
 while read -r model input message; do
   run_with "$(printf '%b' "$input\\n\\n$input")" "$COMERA" predict "$model"
