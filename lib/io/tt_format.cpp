@@ -281,8 +281,8 @@ std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::str
   if (const auto found = json.find("threshold"); found != json.end()) {
     if (!found->is_number()) fail_input("{}.threshold: expected a number", where);
     block.threshold = found->get<double>();
-    if (!(*block.threshold >= 0) || !std::isfinite(*block.threshold))
-      fail_input("{}.threshold: {} is no finite number from 0", where, *block.threshold);
+    if (!(*block.threshold >= 0 && *block.threshold <= 1))
+      fail_input("{}.threshold: {} is no number from 0 to 1", where, *block.threshold);
   }
   if (const auto found = json.find("model"); found != json.end()) {
     if (!found->is_object()) fail_input("{}.model: is not an object", where);

@@ -124,8 +124,10 @@ void Metrics::event(std::int64_t step, double seconds, const std::string& what) 
 }
 
 void Metrics::removal(std::int64_t step, double seconds, const RankAdaptation::Event& event) {
-  const io::Json line{{"step", step},           {"time", seconds}, {"event", "removal"}, {"removed", event.removed()},
-                      {"fallen", event.fallen}, {"cut", event.cut}};
+  io::Json line{{"step", step},           {"time", seconds}, {"event", "removal"}, {"removed", event.removed()},
+                {"fallen", event.fallen}, {"cut", event.cut}};
+  if (event.fallen > 0) line["fallen_by_bond"] = event.fallen_by_bond;
+  if (event.cut > 0) line["cut_by_bond"] = event.cut_by_bond;
   append(line);
 }
 

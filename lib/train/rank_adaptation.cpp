@@ -157,7 +157,7 @@ double RankAdaptation::falling_rate(double given) const {
 // Fixes L0 and S0, after the entries that fell to the threshold were removed from the model.
 void RankAdaptation::begin_late(std::int64_t step, Event& event) {
   event.late_begins = true;
-  event.fallen += remove_fallen(above(diagonals(), options_.threshold));
+  remove_fallen(above(diagonals(), options_.threshold), event);
   progress_.late = true;
   progress_.late_step = step;
   refactor_by_singular_values(engine_);
@@ -178,27 +178,28 @@ void RankAdaptation::begin_late(std::int64_t step, Event& event) {
   progress_.late_size = size_target().measure(chains, kept);
 }
 
-std::int64_t RankAdaptation::remove_fallen(const Kept& kept) {
-  const std::int64_t removed = remove_all_but(engine_, kept);
+void RankAdaptation::remove_fallen(const Kept& kept, Event& event) {
+  const std::int64_t removed = remove_all_but(engine_, kept, &event.fallen_by_bond);
+  event.fallen += removed;
   progress_.fallen += removed;
-  return removed;
 }
 
 // The moments of a stage whose objective pushes the size are not those of the loss, so they do not count there.
-std::int64_t RankAdaptation::cut(double allowed) {
+void RankAdaptation::cut(double allowed, Event& event) {
   std::vector<ChainDiagonals> chains = importances(engine_.weights(), by_cuts());
   set_floors(chains, options_.floors);
-  const std::int64_t removed = remove_all_but(engine_, cut_with_least_loss(chains, size_target(), allowed));
+  const std::int64_t removed =
+      remove_all_but(engine_, cut_with_least_loss(chains, size_target(), allowed), &event.cut_by_bond);
+  event.cut += removed;
   progress_.cut += removed;
-  return removed;
 }
 
 // Without a scheduled cut the largest diagonals stay, because enough entries fell to the threshold.
 void RankAdaptation::meet_target(bool enforced, Event& event) {
   if (enforced)
-    event.cut += cut(0);
+    cut(0, event);
   else
-    event.fallen += remove_fallen(cut_to(diagonals(), size_target()));
+    remove_fallen(cut_to(diagonals(), size_target()), event);
   event.target_met = progress_.reached = true;
   set_threshold();
 }
@@ -274,9 +275,9 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
   if (met || overdue) {
     meet_target(!met, event);
   } else if (cut_due(step) && whole_now() > allowed(step) + target.rest) {
-    event.cut = cut(allowed(step));
+    cut(allowed(step), event);
   } else if (options_.prune_every > 0 && step % options_.prune_every == 0) {
-    event.fallen = remove_fallen(above(diagonals(), options_.threshold));
+    remove_fallen(above(diagonals(), options_.threshold), event);
   }
   return event;
 }

@@ -81,6 +81,7 @@ class RankAdaptation {
     bool late_begins = false, target_met = false;
     std::int64_t fallen = 0;  // entries removed because their diagonal fell to the threshold
     std::int64_t cut = 0;     // entries removed by a scheduled cut, or where the target was enforced
+    RemovedByBond fallen_by_bond = {}, cut_by_bond = {};
 
     std::int64_t removed() const { return fallen + cut; }
   };
@@ -110,8 +111,8 @@ class RankAdaptation {
   bool by_cuts() const;           // true: scheduled cuts; false: CoMERA's objective
   bool cut_due(std::int64_t step) const;
   double allowed(std::int64_t step) const;  // size, in the unit of size_target().size
-  std::int64_t remove_fallen(const Kept& kept);
-  std::int64_t cut(double allowed);
+  void remove_fallen(const Kept& kept, Event& event);
+  void cut(double allowed, Event& event);
   void meet_target(bool enforced, Event& event);
   void set_threshold();
 

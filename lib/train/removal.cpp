@@ -119,11 +119,19 @@ void warn_without_ranks(Engine& engine) {
         "--lr-ranks, or --rank-floor");
 }
 
-std::int64_t remove_all_but(Engine& engine, const Kept& kept) {
+std::int64_t remove_all_but(Engine& engine, const Kept& kept, RemovedByBond* places) {
   const std::int64_t removed = engine.model().parameters().rank_entries() - entries_of(kept);
   if (removed == 0) return 0;
   const std::map<std::string, Cut> cuts = cuts_of(engine.model(), kept);
-  engine.replace(ranks_of(engine.model(), kept), [&](Weights& from, Weights& to) { copy_weights(cuts, from, to); });
+  const layers::RankTable ranks = ranks_of(engine.model(), kept);
+  for (const layers::ChainParameters& chain : engine.model().chains()) {
+    const std::vector<std::int64_t>&before = chain.layout.ranks, &after = ranks.at(chain.name);
+    if (before == after || !places) continue;
+    std::vector<std::int64_t>& lost = (*places)[chain.name];
+    lost.resize(before.size() - 2);
+    for (std::size_t k = 0; k < lost.size(); ++k) lost[k] += before[k + 1] - after[k + 1];
+  }
+  engine.replace(ranks, [&](Weights& from, Weights& to) { copy_weights(cuts, from, to); });
   return removed;
 }
 

@@ -2,7 +2,10 @@
 // ranks.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "lib/engine/engine.h"
 #include "lib/train/chain_sizes.h"
@@ -20,8 +23,10 @@ void require_ranks(Engine& engine);
 // Warns in that case; for the end of a run.
 void warn_without_ranks(Engine& engine);
 
-// Removes everything but `kept`. Returns the number of entries removed; 0: the engine is unchanged.
-std::int64_t remove_all_but(Engine& engine, const Kept& kept);
+// Removes everything but `kept`. Returns the number of entries removed; 0: the engine is unchanged. Adds the entries
+// that each inner bond of a chain loses to `places`.
+using RemovedByBond = std::map<std::string, std::vector<std::int64_t>>;
+std::int64_t remove_all_but(Engine& engine, const Kept& kept, RemovedByBond* places = nullptr);
 
 // The weights of an engine without masked entries (at or below the model's threshold), for export. The engine keeps its
 // own weights, so that training does not depend on when it saves. A copy on the host without moments is made only if

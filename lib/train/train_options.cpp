@@ -302,7 +302,7 @@ std::vector<Option> rank_options() {
   return {
       row(g, "adapt-ranks", OptionType::flag, "true",
           "remove entries of rank diagonals at or below --tau; with a target, also those that the late stage cuts"),
-      number(g, "tau", "0.01", 0, none, "entries of a rank diagonal at or below this are removed"),
+      number(g, "tau", "0.01", 0, 1, "entries of a rank diagonal at or below this are removed"),
       number(g, "gamma", "0.01", 0, none, "early stage: weight of the size"),
       number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores; 0 while the late stage cuts"),
       number(g, "rho-loss", "0.1", 0, none,

@@ -307,8 +307,8 @@ void Trainer::adapt(const RankAdaptation::Event& event) {
   if (!event.target_met) return;
   const RankProgress& progress = ranks_->progress();
   const char* event_name = progress.cut > 0 ? "target enforced" : "target reached";
-  log_info("step {}: {}: the schedule cut {} rank entries, {} fell to the threshold", state_.step, event_name,
-           progress.cut, progress.fallen);
+  const std::string cut = progress.cut > 0 ? fmt::format("the schedule cut {} rank entries, ", progress.cut) : "";
+  log_info("step {}: {}: {}{} fell to the threshold", state_.step, event_name, cut, progress.fallen);
   metrics_->event(state_.step, seconds(), event_name);
   // A resumed run may have a best model from before it had a target. That model is too large for the target.
   state_.best_step = -1;

@@ -468,6 +468,8 @@ TEST_CASE("tt format: oversized cores and invalid thresholds are refused") {
   query["ranks"] = query["initial_ranks"];
   CHECK_THAT(message_for(config), Contains("larger than 2^40 elements"));
   config = config_of(block);
-  config["comera"]["threshold"] = -0.5;
-  CHECK_THAT(message_for(config), Contains("threshold: -0.5 is no finite number from 0"));
+  for (const double wrong : {-0.5, 1e308}) {
+    config["comera"]["threshold"] = wrong;
+    CHECK_THAT(message_for(config), Contains("is no number from 0 to 1"));
+  }
 }

@@ -119,7 +119,12 @@ TEST_CASE("an empty bond reduces the layer to its bias") {
   const data::Batch dev = toy::batch(1000, 8);
   set(*train_of(engine, "up").diagonals[1], {0.001, -1, 0, 0, 0, 0.005});
   const double before = engine.evaluate(dev).loss;
-  CHECK(train::remove_all_but(engine, train::above(train::read_diagonals(engine.weights()), 0.01)) == 13);
+  train::RemovedByBond places;
+  CHECK(train::remove_all_but(engine, train::above(train::read_diagonals(engine.weights()), 0.01), &places) == 13);
+  std::int64_t lost = 0;
+  for (const auto& [chain, bonds] : places)
+    for (const std::int64_t entries : bonds) lost += entries;
+  CHECK(lost == 13);
   CHECK(train_of(engine, "up").cores.empty());
   CHECK(train_of(engine, "up").layout.ranks == std::vector<std::int64_t>{1, 0, 0, 0, 1});
   CHECK(engine.model().parameters().find("up.bias") != nullptr);

@@ -59,7 +59,13 @@ expect_equal "$(grep -E '^lr-(tables|table-cores) ' run/recipe.toml | tr '\n' ' 
 run "$COMERA" pretrain "${model[@]}" "${data[@]}" --form dense --steps 1 --lr 1e-4 --quiet -o slow
 expect_exit 0
 expect_equal "$(grep '^lr-tables ' slow/recipe.toml)" 'lr-tables = 0.006'
-run grep -c '"event": *"removal"' run/metrics.jsonl
+run python3 -c "
+import json
+lines = [l for l in map(json.loads, open('run/metrics.jsonl')) if l.get('event') == 'removal']
+assert lines
+for l in lines:
+    for what in 'fallen', 'cut':
+        assert sum(sum(bonds) for bonds in l.get(what + '_by_bond', {}).values()) == l[what], l"
 expect_exit 0
 run "$COMERA" inspect run
 expect_exit 0
