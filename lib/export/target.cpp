@@ -35,7 +35,7 @@ struct Contents {
       else if (kind == PathKind::file && files.size() < most_files)
         files.push_back(relative);
       else if (others.size() < most_named)
-        others.push_back(relative);
+        others.push_back(kind == PathKind::file ? relative : fmt::format("{} ({})", relative, name_of(kind)));
     }
   }
 };
@@ -72,7 +72,8 @@ void require_replaceable(const std::string& folder, const std::set<std::string>&
   foreign.resize(foreign.size() - more);
   for (std::string& name : foreign) name = printable(name);
   fail_input(
-      "[export] {}: holds {}{}, which this export would not write again, so --force does not replace the folder; name "
+      "[export] {}: holds {}{}, which this export would not make again as it is, so --force does not replace the "
+      "folder; name "
       "another one, or move the files first",
       folder, join(foreign, ", "), more > 0 ? fmt::format(" and {} more files", more) : "");
 }
@@ -101,6 +102,9 @@ void check_target(const Target& target, const std::string& source) {
   if (folder == target.is_file())
     fail_input("[export] {}: is not what an export leaves, so --force does not replace it; name another {}",
                target.path, folder ? "folder" : "file");
+  const PathKind kind = kind_of(target.path);
+  if (!folder && kind != PathKind::file && kind != PathKind::linked_file)
+    fail_input("[export] {}: is {}, which --force does not replace; name another file", target.path, name_of(kind));
   if (!folder) return;
   const std::vector<std::string> names = io::side_file_names(source);
   require_replaceable(target.path, {names.begin(), names.end()});

@@ -100,7 +100,7 @@ TEST_CASE("Equal rows are folded, and the last lines are the compressed layers a
   result.cost = cost;
   CHECK_THAT(summary(result), Contains("cut: 1 of 10 attention layers, 0 of 1 feed-forward layers\n"));
   const std::string last =
-      "cost: perplexity 10 -> 12.5, KL 0.0625 nats, the same likeliest word in 75.0 %; 3 texts, 40 tokens of the "
+      "cost: perplexity 10 -> 12.5, KL 0.0625 nats, same answer in 75.0 %; 3 texts, 40 tokens of the "
       "sample";
   CHECK_THAT(summary(result), Contains(last + "; text given with --calibrate keeps more"));
   CHECK_THAT(summary(result, false), EndsWith(last + "\n"));

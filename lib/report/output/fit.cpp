@@ -199,7 +199,9 @@ std::string fit(Table& table, int columns) {
   const std::vector<std::string> left_out = leave_out(table, whole, most);
   std::string out = render(table, Format::table);
   if (left_out.empty()) return out;
-  return out + wrap(fmt::format("not shown in {} columns: {}", columns, join(left_out, ", ")), columns, 2) + "\n";
+  const std::string note =
+      fmt::format("not shown in {} columns: {}; `| less -S` shows all", columns, join(left_out, ", "));
+  return out + wrap(note, columns, 2) + "\n";
 }
 
 }  // namespace

@@ -71,8 +71,7 @@ std::string cost_words(const compress::Comparison& comparison) {
       words.push_back(fmt::format("perplexity {} -> {}", format_digits(*answers->perplexity_before, 4),
                                   format_digits(*answers->perplexity, 4)));
     if (answers->kl) words.push_back(fmt::format("KL {:.4f} nats", *answers->kl));
-    words.push_back(fmt::format("the same {} in {}", comparison.words ? "likeliest word" : "label",
-                                show(answers->same_best, Unit::share)));
+    words.push_back("same answer in " + show(answers->same_best, Unit::share));
   }
   if (comparison.scores)
     words.push_back(fmt::format("scores differ by {:.4g} (root of the mean square), rank correlation {:.4f}",

@@ -102,7 +102,7 @@ for foreign in thesis.txt .git/HEAD data/set.tsv recipe.toml src/model.safetenso
   mkdir -p "replaced/$(dirname "$foreign")" && echo precious >"replaced/$foreign"
   for form in onnx safetensors; do
     run "$COMERA" export run -o replaced --force --to "$form"
-    expect_refused "holds $foreign, which this export would not write again"
+    expect_refused "holds $foreign, which this export would not make again"
     expect_file "replaced/$foreign"
   done
   rm "replaced/$foreign"
@@ -110,8 +110,12 @@ for foreign in thesis.txt .git/HEAD data/set.tsv recipe.toml src/model.safetenso
 done
 ln -s /etc/passwd replaced/link
 run "$COMERA" export run -o replaced --force --to safetensors
-expect_refused 'holds link, which'
+expect_refused 'holds link \(a link to a file\), which'
 rm replaced/link
+mkfifo pipe.onnx
+run "$COMERA" export run -o pipe.onnx --force
+expect_refused 'pipe.onnx: is a pipe, a device or a broken link, which --force does not replace'
+[ -p pipe.onnx ] || fail 'the pipe is there'
 for form in onnx safetensors onnx; do
   run "$COMERA" export run -o replaced --force --to "$form"
   expect_exit 0

@@ -41,7 +41,7 @@ last_line '^cost: .*held-out text of text.txt$'
 # A decoder: loss of the next token. Several ratios: a cost for each, and one hint for all.
 run "$COMERA" tensorize llama -o words --ratio 1.3,2 --exclude '*embed*'
 expect_exit 0
-last_line '^cost: perplexity [0-9.]+ -> [0-9.]+, KL [0-9.]+ nats, the same likeliest word in .*keeps more'
+last_line '^cost: perplexity [0-9.]+ -> [0-9.]+, KL [0-9.]+ nats, same answer in .*keeps more'
 [ "$(grep -c '^cost: perplexity' .out)" = 2 ] || fail "each ratio has its cost"
 [ "$(grep -c 'keeps more' .out)" = 1 ] || fail "the hint appears once"
 
