@@ -57,6 +57,26 @@ TEST_CASE("A page shows ranks over the steps if they change, and no chart of con
              !Contains("Ranks over the steps") && !Contains("ratio (dense / compressed)") && !Contains(">Training<"));
 }
 
+TEST_CASE("The reports of a long run are thinned out evenly, and nothing else") {
+  std::string text;
+  constexpr int steps = 20'000;
+  for (int step = 1; step <= steps; ++step) {
+    text += fmt::format("{{\"step\":{},\"loss\":{}}}\n", step, steps - step);
+    if (step % 1000 == 0) text += fmt::format("{{\"step\":{},\"dev\":{{\"loss\":1}}}}\n", step);
+    if (step % 5000 == 7) text += fmt::format("{{\"step\":{},\"ranks\":{{\"a\":[1,4,1]}}}}\n", step);
+  }
+  text += fmt::format("{{\"step\":{},\"loss\":-1}}\n", steps + 1);
+  const RunHistory history = parse_run_history(text, "metrics.jsonl");
+  const Series loss = history.curve("", "loss");
+  CHECK(loss.x.size() > static_cast<std::size_t>(most_reports) / 2);
+  CHECK(loss.x.size() <= static_cast<std::size_t>(most_reports) + 1);
+  for (std::size_t i = 2; i + 1 < loss.x.size(); ++i) CHECK(loss.x[i] - loss.x[i - 1] == loss.x[1] - loss.x[0]);
+  CHECK(loss.x.front() == 1);
+  CHECK(loss.y.back() == -1);
+  CHECK(history.curve("", "dev.loss").x.size() == steps / 1000);
+  CHECK(history.last_with("ranks") != nullptr);
+}
+
 TEST_CASE("Ranks hold to the end of the run") {
   const RunHistory history =
       parse_run_history("{\"step\":1,\"ranks\":{\"a\":[1,4,1]}}\n{\"step\":9,\"loss\":1}\n", "metrics.jsonl");

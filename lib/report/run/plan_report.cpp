@@ -71,7 +71,7 @@ ModelReport report_of(const layers::Model& model, const std::string& name) {
 
 Table memory_table(const engine::MemoryTable& memory) {
   Table table;
-  table.columns = {{"kind", "memory"}, {"bytes", "bytes", Unit::bytes}};
+  table.columns = {{"kind", "planned memory"}, {"bytes", "bytes", Unit::bytes}};
   for (int category = 0; category < plan::categories; ++category)
     table.rows.push_back({std::string(plan::name_of(static_cast<plan::Category>(category))),
                           bytes_cell(memory.of(static_cast<plan::Category>(category)))});

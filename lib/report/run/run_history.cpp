@@ -5,6 +5,7 @@
 #include <map>
 
 #include "lib/core/files/file.h"
+#include "lib/core/files/regular_file.h"
 #include "lib/report/bench/bench.h"
 
 namespace comera::report {
@@ -125,22 +126,70 @@ const Json* RunHistory::last_with(std::string_view path) const {
   return nullptr;
 }
 
-RunHistory parse_run_history(std::string_view text, const std::string& file_name) {
-  RunHistory history;
-  for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) break;  // incomplete last line
-    if (end > 0) history.lines.push_back(io::parse_json(text.substr(0, end), file_name + ":" + std::to_string(number)));
-    text.remove_prefix(end + 1);
+namespace {
+
+// Takes the blocks of metrics.jsonl. Of many training reports every second one is dropped, again and again, so that a
+// long run takes no more memory than a short one; evaluations, events, changes of ranks and the last report all stay.
+class HistoryReader {
+ public:
+  explicit HistoryReader(std::string file_name) : file_name_(std::move(file_name)) {}
+
+  void take(std::string_view block) {
+    for (std::size_t end; (end = block.find('\n')) != std::string_view::npos; block.remove_prefix(end + 1)) {
+      rest_ += block.substr(0, end);
+      add_line();
+      rest_.clear();
+    }
+    rest_ += block;  // at the end of the file: a line that was cut by a kill
   }
-  return history;
+
+  RunHistory history() {
+    if (left_out_) history_.lines.push_back(*std::move(left_out_));
+    return std::move(history_);
+  }
+
+ private:
+  static bool is_plain(const Json& line) { return !find(line, "event") && !find(line, "dev") && !find(line, "ranks"); }
+
+  void add_line() {
+    ++number_;
+    if (rest_.empty()) return;
+    Json line = io::parse_json(rest_, file_name_ + ":" + std::to_string(number_));
+    left_out_.reset();
+    if (!is_plain(line)) return history_.lines.push_back(std::move(line));
+    if (plain_++ % every_ != 0) {
+      left_out_ = std::move(line);
+      return;
+    }
+    history_.lines.push_back(std::move(line));
+    if (plain_ / every_ < most_reports) return;
+    every_ *= 2;
+    std::int64_t at = 0;
+    std::erase_if(history_.lines, [&](const Json& kept) { return is_plain(kept) && at++ % 2 != 0; });
+  }
+
+  std::string file_name_, rest_;
+  RunHistory history_;
+  std::optional<Json> left_out_;  // the last line, if it is dropped
+  int number_ = 0;
+  std::int64_t plain_ = 0, every_ = 1;
+};
+
+}  // namespace
+
+RunHistory parse_run_history(std::string_view text, const std::string& file_name) {
+  HistoryReader reader(file_name);
+  reader.take(text);
+  return reader.history();
 }
 
 std::optional<RunHistory> read_run_history(const std::string& path) {
   if (!is_folder(path)) return std::nullopt;
   const std::string file = join_path(path, "metrics.jsonl");
   if (!path_exists(file)) return std::nullopt;
-  return parse_run_history(read_file(file), file);
+  HistoryReader reader(file);
+  read_blocks(file, [&](std::string_view block) { reader.take(block); });
+  return reader.history();
 }
 
 double RunHistory::closing(std::string_view path) const {

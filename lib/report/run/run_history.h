@@ -11,6 +11,8 @@
 
 namespace comera::report {
 
+constexpr std::int64_t most_reports = 4096;  // of a history; a longer run's are evenly thinned out
+
 struct RunHistory {
   std::vector<Json> lines;
 
