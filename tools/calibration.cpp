@@ -2,6 +2,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/io/file_kind.h"
 #include "lib/io/gguf/gguf.h"
 #include "lib/train/train_options.h"
 #include "tools/stored_model.h"
@@ -51,8 +52,8 @@ std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& val
                                                          const compress::MomentsInfo* certified) {
   if (values.list("calibrate").empty()) return nullptr;
   if (!is_folder(model) && !io::is_gguf_file(model))
-    fail_input("[{}] {}: is no folder; --calibrate runs the model, which needs its config.json", values.table().verb(),
-               model);
+    fail_input("[{}] {}: is no folder; --calibrate runs the model, which needs its config.json; {}",
+               values.table().verb(), model, io::folder_instead_of(model));
   compress::CalibrationSettings settings;
   settings.model = model;
   settings.files = values.list("calibrate");

@@ -112,8 +112,7 @@ int export_to_gguf(const OptionValues& values, const io::ModelFolder& folder, co
   if (values.text("form") == "factors")
     fail_input("[export] --form factors belongs to ONNX; with --to gguf use dense, or leave it out");
   if (!target.is_gguf()) fail_input("[export] {}: --to gguf writes a file; its name must end in .gguf", target.path);
-  if (!folder.has_config())
-    fail_input("[export] {}: has no config.json; name a run folder or a model folder", folder.path());
+  io::require_config("[export]", folder);
   const models::ModelSpec spec = models::spec_from_folder(folder.path());
   const auto* decoder = std::get_if<models::DecoderSpec>(&spec);
   if (!decoder)

@@ -1,17 +1,12 @@
 #include "lib/export/counted_onnx.h"
 
-#include "lib/core/error.h"
 #include "lib/export/export.h"
 
 namespace comera::exporting {
 namespace {
 
 const std::string& with_config(const std::string& model) {
-  if (!io::ModelFolder(model).has_config())
-    fail_input(
-        "[tensorize] {}: has no config.json; --budget-of onnx counts the graph that `comera export` makes of a model "
-        "folder",
-        model);
+  io::require_config("[tensorize] --budget-of onnx:", io::ModelFolder(model));
   return model;
 }
 

@@ -22,5 +22,7 @@ const FileKind* kind_of_file(const std::string& path);
 // InputError unless `path` is a folder or a GGUF file. `where` starts the message ("[finetune]", "[finetune]
 // --teacher").
 void require_model_folder(std::string_view where, const std::string& path);
+// The remedy where `file` came and a model folder is wanted: its own folder, if that has a config.json.
+std::string folder_instead_of(const std::string& file);
 
 }  // namespace comera::io

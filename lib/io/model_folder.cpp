@@ -77,10 +77,6 @@ bool ModelFolder::has_config() const { return !config_->empty(); }
 const Json& ModelFolder::config() const { return *config_; }
 
 void ModelFolder::open_file() {
-  if (is_pickled(path_))
-    fail_input(
-        "{}: pickled weights are not read, because opening them can run any code; save the model as safetensors first",
-        path_);
   gguf_ = is_gguf_file(path_);
   if (gguf_) {
     auto file = std::make_shared<const GgufFile>(path_);
@@ -156,6 +152,15 @@ std::uint64_t ModelFolder::bytes() const {
   std::uint64_t total = 0;
   for (const auto& file : files_) total += file->file_bytes();
   return total;
+}
+
+void require_config(std::string_view where, const ModelFolder& folder) {
+  if (folder.has_config()) return;
+  if (!folder.is_weights_alone())
+    fail_input("{} {}: has no config.json; name a run folder or a model folder", where, folder.path());
+  const std::string& file = folder.files().front()->path();
+  fail_input("{} {}: is a file of weights, and a folder with config.json is wanted; {}", where, file,
+             folder_instead_of(file));
 }
 
 std::vector<std::pair<std::string, std::string>> parse_index(std::string_view text, const std::string& file_name) {

@@ -67,6 +67,9 @@ class ModelFolder {
   std::vector<Entry> entries_;
 };
 
+// InputError unless the model has a config.json. `where` starts the message ("[export]").
+void require_config(std::string_view where, const ModelFolder& folder);
+
 // Returns the file of each tensor. Checks that files are plain names and that the map is well formed.
 std::vector<std::pair<std::string, std::string>> parse_index(std::string_view text, const std::string& file_name);
 

@@ -10,6 +10,7 @@
 #include "lib/core/files/mapped_ranges.h"
 #include "lib/core/terminal/log.h"
 #include "lib/io/file_kind.h"
+#include "lib/io/foreign_weights.h"
 #include "lib/io/json.h"
 
 namespace comera::io {
@@ -108,13 +109,21 @@ void check_kind(std::string_view start, const std::string& file) {
   constexpr std::size_t length_bytes = 8;
   std::uint64_t length = 0;
   std::memcpy(&length, start.data(), length_bytes);
-  if (start.size() > length_bytes && length <= longest_header && start[length_bytes] == '{') return;
+  if (length <= longest_header && start[length_bytes] == '{') return;
   if (const FileKind* kind = kind_of(start))
     fail_input("{}: is {}, no safetensors file; {}", file, kind->name, kind->advice);
+  if (start[length_bytes] == '{') return;
+  if (is_pickled(file))
+    fail_input(
+        "{}: is no safetensors file; by its name it holds pickled weights, which are not read, because opening them "
+        "can run any code; save the model as safetensors where it came from",
+        file);
+  fail_input("{}: is no safetensors file, because no '{{' is at byte 8; give a model folder or a .safetensors file",
+             file);
 }
 
 std::uint64_t header_length(std::string_view start, std::uint64_t file_bytes, const std::string& file) {
-  if (start.size() < 8 || file_bytes < 8)
+  if (start.size() <= 8)
     fail_input("{}: {} bytes are too few for a safetensors file; it is truncated, fetch it again", file, file_bytes);
   check_kind(start, file);
   std::uint64_t length = 0;
@@ -125,8 +134,7 @@ std::uint64_t header_length(std::string_view start, std::uint64_t file_bytes, co
   if (length > file_bytes - 8 || length > start.size() - 8)
     fail_input("{}: claims a header of {} bytes, but only {} follow; it is truncated, fetch it again", file, length,
                file_bytes - 8);
-  if (length == 0 || start[8] != '{')
-    fail_input("{}: the header does not begin with '{{'; this is no safetensors file", file);
+  if (length == 0) fail_input("{}: claims a header of 0 bytes; the file is damaged, fetch it again", file);
   return length;
 }
 

@@ -39,6 +39,13 @@ TEST_CASE("file kind: files are recognised by their first bytes") {
   CHECK_THAT(name_of("<!DOCTYPE html><html>"), Contains("web page"));
   CHECK_THAT(name_of(std::string(257, 'x') + "ustar"), Contains("tar"));
   CHECK_THAT(name_of("\x08\x08\x12\x07pytorch"s), Contains("ONNX"));
+  CHECK_THAT(name_of("\x89PNG\r\n\x1a\n\0\0\0\rIHDR"s), Contains("PNG"));
+  CHECK_THAT(name_of("\xff\xd8\xff\xe0\0\x10JFIF"s), Contains("JPEG"));
+  CHECK_THAT(name_of("SQLite format 3\0"s), Contains("SQLite"));
+  CHECK_THAT(name_of("\n\x0e\n\5<unk>\x15\0\0\0\0\x18\2"s), Contains("SentencePiece"));
+  CHECK_THAT(name_of("\n\x09\n\5<unk>\x18\2"s), Contains("SentencePiece"));
+  CHECK(name_of("\n\x0e\n\x7f<unk>\x15"s).empty());
+  CHECK_THAT(name_of("\x1b\0\0\0\0\0\0\0\5\0\0\0<unk>"s), Contains("llama2.c"));
   CHECK(name_of("{\n  \"model_type\": \"bert\"\n}") == "JSON text");
   CHECK(name_of("a sentence\n") == "text");
   CHECK(name_of("[PAD]\n[UNK]\n") == "text");

@@ -72,7 +72,11 @@ TEST_CASE("model folder: what is not a model says what to do") {
   write_file_atomic(folder / "pytorch_model.bin", "x");
   CHECK_THAT(message(folder.path()),
              Contains("pytorch_model.bin") && Contains("pickled") && Contains("save_pretrained"));
-  CHECK_THAT(message(folder / "pytorch_model.bin"), Contains("pickled"));
+  // Of a file, its content decides; its name only where the content is unknown.
+  write_file_atomic(folder / "pytorch_model.bin", std::string(20, '\1'));
+  CHECK_THAT(message(folder / "pytorch_model.bin"), Contains("no safetensors file") && Contains("pickled"));
+  write_file_atomic(folder / "pytorch_model.bin", "a sentence");
+  CHECK_THAT(message(folder / "pytorch_model.bin"), Contains("is text") && !Contains("pickled"));
   write_safetensors(folder / "model.safetensors", {tensor("a")}, {});
   write_file_atomic(folder / "config.json", "[1]");
   CHECK_THAT(message(folder.path()), Contains("config.json") && Contains("not a JSON object"));

@@ -346,8 +346,7 @@ int run_export(const OptionValues& values) {
     return export_to_gguf(values, folder, target);
   if (target.is_gguf()) fail_input("[export] {}: an ONNX file ends in .onnx", target.path);
   const ExportOptions options = options_of(values);
-  if (!folder.has_config())
-    fail_input("[export] {}: has no config.json; name a run folder or a model folder", folder.path());
+  io::require_config("[export]", folder);
   const models::ModelSpec spec = models::spec_from_folder(folder.path());
   hint_type(values, folder.path());
   hint_grids(options, models::common(spec), folder.path());

@@ -45,7 +45,7 @@ refused() {
 
 refused 'length = 10**6' 'claims a header of 1000000 bytes, but only [0-9]+ follow; it is truncated' both
 refused 'length = 2**63' 'claims a header of 9223372036854775808 bytes \(at most 100000000\)' both
-refused 'length = 0' "the header does not begin with '\{'" both
+refused 'length = 0' 'claims a header of 0 bytes; the file is damaged' both
 refused 'raw = "{\"a\":"' 'not valid JSON at byte' both
 refused 'data = data[:-10]' 'tensor [a-zA-Z0-9._]+: its data ends at byte [0-9]+ of [0-9]+; the file is truncated' both
 refused 'data += b"1234"' '4 bytes follow the last tensor' both

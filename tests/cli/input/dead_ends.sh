@@ -71,6 +71,10 @@ printf 'GGUF\3\0\0\0\1\0\0\0\0\0\0\0' >model.gguf
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 90868376\n' >pointer.safetensors
 printf 'PK\3\4\0\0\0\0\0\0\0\0' >weights.safetensors
 printf '<!DOCTYPE html><html><body>404' >page.safetensors
+printf '\n\016\n\005<unk>\025\0\0\0\0\030\002' >tokenizer.model
+printf '\211PNG\r\n\032\n\0\0\0\rIHDR' >picture.png
+printf '\033\0\0\0\0\0\0\0\005\0\0\0<unk>' >tokenizer.bin
+printf '\001%.0s' $(seq 20) >unknown.bin
 while IFS='|' read -r file words; do
   run "$COMERA" inspect "$file"
   expect_refused "$file: is $words"
@@ -80,7 +84,19 @@ vocab.txt|text, no safetensors file
 pointer.safetensors|a pointer of Git LFS, not the file itself.*git lfs pull
 weights.safetensors|a zip archive, no safetensors file; PyTorch's pickled weights are such files, and opening one can run any code
 page.safetensors|a web page.*fetch the file again
+tokenizer.model|a SentencePiece model, which is a tokenizer, no safetensors file; name the folder that it lies in
+picture.png|a PNG image, no safetensors file
+tokenizer.bin|a vocabulary of llama2.c, no safetensors file
+unknown.bin|no safetensors file; by its name it holds pickled weights, which are not read
 EOF
+# Weights alone where a folder is wanted.
+for call in "export -o made" "export -o made.gguf" "evaluate --data train.tsv" predict \
+  "tensorize -o made --ratio 2 --budget-of onnx" "tensorize -o made --ratio 2 --calibrate corpus.txt" \
+  "finetune -o made --data train.tsv" "evaluate dense --data corpus.txt --against"; do
+  # shellcheck disable=SC2086  # a verb and its options
+  run "$COMERA" $call dense/model.safetensors </dev/null
+  expect_refused 'dense/model.safetensors: is .*; name the folder that it lies in: dense$'
+done
 for call in inspect "export -o made --to safetensors" "export -o made" "evaluate --data train.tsv" "predict" \
   "tensorize -o made --ratio 2" "finetune -o made --data train.tsv" "evaluate dense --data corpus.txt --against" \
   "evaluate dense --data corpus.txt --tokenizer"; do
