@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "lib/core/error.h"
+#include "lib/core/hub_hint.h"
 #include "lib/core/join.h"
 #include "lib/core/options/suggest.h"
 
@@ -148,13 +151,19 @@ const std::vector<Preset>& presets() {
   return all;
 }
 
+bool is_preset(const std::string& name) {
+  return std::ranges::any_of(presets(), [&](const Preset& preset) { return preset.name == name; });
+}
+
 const Preset& find_preset(const std::string& name) {
   std::vector<std::string> names;
   for (const Preset& preset : presets()) {
     if (preset.name == name) return preset;
     names.push_back(preset.name);
   }
-  fail_input("[model] there is no preset '{}'{}; use one of {}", name, did_you_mean(name, names), join(names, ", "));
+  fail_input(
+      "[model] there is no preset '{}'{}; use one of {}; a checkpoint is trained further by `comera finetune FOLDER`{}",
+      name, did_you_mean(name, names), join(names, ", "), hub_hint(name));
 }
 
 }  // namespace comera::models

@@ -19,6 +19,7 @@ struct Preset {
 };
 
 const std::vector<Preset>& presets();
+bool is_preset(const std::string& name);
 // InputError that lists the existing names.
 const Preset& find_preset(const std::string& name);
 

@@ -33,9 +33,14 @@ data::ImageFrame frame_of_run(const OptionValues& values) {
   const models::ModelSpec spec = preset ? models::sized_spec(values) : models::spec_from_folder(values.text("model"));
   models::check(spec);
   const auto* vit = std::get_if<models::VitSpec>(&spec);
-  if (!vit)
+  if (!vit && preset)
     fail_input("[{}] --task image: {} reads no images; use --model vit-mini or vit-tiny", values.table().verb(),
                values.text("model"));
+  if (!vit)
+    fail_input(
+        "[{}] --task image: {} reads no images; name the folder of a vision transformer, which `comera pretrain "
+        "--model vit-mini --data IMAGES` makes",
+        values.table().verb(), values.text("model"));
   return preset ? models::frame_of(*vit) : frame_of_folder(*vit, values.text("model"));
 }
 

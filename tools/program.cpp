@@ -23,6 +23,7 @@
 #include "lib/core/terminal/terminal.h"
 #include "lib/io/json_file.h"
 #include "lib/report/output/live_line.h"
+#include "tools/run_setup.h"
 
 namespace comera::tools {
 namespace {
@@ -165,9 +166,7 @@ int resume_run(Arguments arguments) {
   const std::string run = resumed_run(arguments);
   if (run.empty()) fail_input("[comera] --resume needs the folder of a run: comera --resume RUN");
   const Verb* verb = verb_of_run(run);
-  if (!verb)
-    fail_input("[comera] --resume {}: {}", run,
-               path_exists(run) ? "there is no run to resume in that folder" : "no such folder");
+  if (!verb) fail_input("[comera] --resume {}: {}", run, why_no_run(run));
   return run_verb(*verb, std::move(arguments));
 }
 

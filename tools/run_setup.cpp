@@ -85,6 +85,14 @@ void take_recipe(OptionValues& values, const RunSetup& setup) {
 
 }  // namespace
 
+std::string why_no_run(const std::string& path) {
+  if (is_folder(path)) return "there is no run to resume in that folder; it has no recipe.toml";
+  if (!path_exists(path)) return "no such folder; name the folder of a run";
+  const std::string folder = parent_path(path);
+  const bool of_run = path_exists(join_path(folder, "recipe.toml"));
+  return "is a file; name the folder of a run" + (of_run ? ": " + folder : "");
+}
+
 std::optional<std::string> recipe_to_resume(const OptionValues& values) {
   if (!values.has("resume")) return std::nullopt;
   const std::string named = values.text("resume") == "yes" ? "" : values.text("resume");
@@ -92,9 +100,7 @@ std::optional<std::string> recipe_to_resume(const OptionValues& values) {
   const std::string& folder = named.empty() ? values.text("output") : named;
   const auto recipe = train::read_recipe(folder);
   if (!recipe && !values.has("data"))
-    fail_input("[{}] --resume {}: {}", values.table().verb(), folder,
-               is_folder(folder) ? "there is no run to resume in that folder; it has no recipe.toml"
-                                 : "no such folder; name the folder of a run");
+    fail_input("[{}] --resume {}: {}", values.table().verb(), folder, why_no_run(folder));
   return recipe;
 }
 

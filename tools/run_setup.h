@@ -44,6 +44,8 @@ struct RunSetup {
 // The recipe of the run that --resume continues, from the folder that --resume names or else from --output. None
 // without --resume, and none if no run exists but --data allows a new one.
 std::optional<std::string> recipe_to_resume(const OptionValues& values);
+// The reason why --resume finds no run at `path`, and the remedy.
+std::string why_no_run(const std::string& path);
 // --config names the recipe of a run: options that it lacks have the values of the version that wrote it.
 void complete_repeated(OptionValues& values);
 

@@ -10,6 +10,7 @@
 #include "lib/io/file_kind.h"
 #include "lib/io/tt_format.h"
 #include "models/model_options.h"
+#include "models/presets.h"
 #include "models/sentence.h"
 #include "tools/fitting.h"
 #include "tools/images.h"
@@ -113,6 +114,9 @@ void settle_tokens(OptionValues& values, const models::ModelSpec& stored) {
 void settle(OptionValues& values) {
   if (!values.has("model")) values.set("model", model_of_run(values));
   const std::string& folder = values.text("model");
+  if (models::is_preset(folder) && !path_exists(folder))
+    fail_input("[finetune] {}: no such folder; a model of the preset {} is made by `comera pretrain --model {}`",
+               folder, folder, folder);
   io::require_model_folder("[finetune]", folder);
   const models::ModelSpec stored = models::spec_from_folder(folder);
   if (std::holds_alternative<models::DlrmSpec>(stored))

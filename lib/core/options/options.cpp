@@ -93,8 +93,15 @@ void take_words(const OptionTable& table, std::vector<std::string> words, Option
   if (words.empty()) return;
   for (const std::string& word : words)
     if (word.empty()) fail_input("[{}] {}: the value is empty", table.verb(), table.positionals()[0].name);
-  if (const Option* option = table.find(table.positional_key()))
-    values.set(*option, words, OptionSource::flag, fmt::format("[{}] {}", table.verb(), table.positionals()[0].name));
+  if (const Option* option = table.find(table.positional_key())) {
+    const std::string& place = table.positionals()[0].name;
+    const bool named = values.source(option->name) == OptionSource::flag;
+    const std::string other = values.canonical(option->name);
+    values.set(*option, words, OptionSource::flag, fmt::format("[{}] {}", table.verb(), place));
+    if (const std::string word = values.canonical(option->name); named && word != other)
+      fail_input("[{}] {} is {}, and --{} is {}; they are the same, so leave one out", table.verb(), place, word,
+                 option->name, other);
+  }
   values.set_positionals(std::move(words));
 }
 

@@ -60,6 +60,30 @@ for way in 'pretrain --resume again' 'finetune --resume again' '--resume again' 
 done
 run "$COMERA" --resume
 expect_refused '--resume needs the folder of a run'
+for file in corpus.txt on/recipe.toml; do
+  for verb in finetune pretrain ''; do
+    # shellcheck disable=SC2086
+    run "$COMERA" $verb --resume $file
+    [ $file = corpus.txt ] || expect_refused "--resume $file: is a file; name the folder of a run: on$"
+    [ $file != corpus.txt ] || expect_refused "--resume $file: is a file; name the folder of a run$"
+  done
+done
+
+# A model of images comes from pretrain; a preset is no folder, and a folder no preset.
+run_refused 'dense reads no images; .*comera pretrain --model vit-mini' finetune dense --task image --steps 1 \
+  --data corpus.txt
+run_refused 'vit-mini: no such folder; .*comera pretrain --model vit-mini' finetune --model vit-mini "${go[@]}" \
+  --data corpus.txt
+run_refused "there is no preset 'dense'; .* is trained further by .comera finetune FOLDER.$" pretrain --model dense \
+  "${words[@]}" --data corpus.txt
+run_refused "there is no preset 'some/model-v1.5'; .* FOLDER.; .*hf download some/model-v1.5" pretrain \
+  --model some/model-v1.5 "${words[@]}" --data corpus.txt
+
+# The model twice.
+run_refused 'MODEL is dense, and --model is body; they are the same, so leave one out' finetune dense --model body \
+  "${go[@]}" --data train.tsv "${columns[@]}"
+run "$COMERA" finetune dense --model dense "${go[@]}" --data train.tsv "${columns[@]}" --dry-run
+expect_exit 0
 
 # From another folder.
 mkdir elsewhere
