@@ -152,6 +152,9 @@ void OnnxJob::finish(std::vector<compress::Result>& results) {
     result.source = input_;
     result.output = file;
     result.files = {};
+    result.cost.emplace().left_out =
+        "comera runs no ONNX graphs; tensorize the model's folder with --calibrate, which keeps more of the model at "
+        "this size, and export it";
     result.file_bytes = written.bytes;
     result.file_bytes_dense = written.bytes_source;
     log_info("{}: {} weights became chains; {}, {} before", file, written.weights, format_bytes(written.bytes),

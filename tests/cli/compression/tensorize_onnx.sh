@@ -14,6 +14,7 @@ expect_exit 0
 run "$COMERA" tensorize model.onnx -o small.onnx --ratio 1.3
 expect_exit 0
 expect_err 'small.onnx: [0-9]+ weights became chains'
+expect_out '^cost: not measured: comera runs no ONNX graphs; tensorize the model.s folder with --calibrate'
 expect_file small.onnx
 expect_file small.onnx.report.json
 expect_equal "$(($(stat -c %s small.onnx) < $(stat -c %s model.onnx)))" 1
