@@ -20,6 +20,16 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+// A text whose lines end in carriage returns alone, as on old Macs, is one line. Other texts may hold some, too.
+void tell_carriage_returns(std::string_view text, const TextReader& reader) {
+  if (reader.is_table() || text.find('\r') == std::string_view::npos || reader.lines().line_end().ends_with('\n'))
+    return;
+  log_warning(
+      "{}: line {} has carriage returns inside; if lines end in them, convert the file, for instance with tr '\\r' "
+      "'\\n'",
+      reader.lines().path(), reader.lines().line());
+}
+
 // Reads every file up to its first text, so that an empty or unreadable file or a missing column is an error before
 // the run begins.
 void check_corpus(const FileDataset& dataset) {
@@ -31,7 +41,10 @@ void check_corpus(const FileDataset& dataset) {
       fail_input("[data] {}: is text without columns, but --text names {}; use a table, or leave out --text", file,
                  joined(dataset.spec().text));
     const std::size_t learned = dataset.spec().text.size() > 1 ? 1 : 0;
-    for (Row row; !found && reader.next(row);) found = !is_blank(row.text[learned]);
+    for (Row row; !found && reader.next(row);) {
+      tell_carriage_returns(row.text[0], reader);
+      found = !is_blank(row.text[learned]);
+    }
     any = any || found;
   }
   if (!any) fail_input("[data] {}: holds no text to learn from", joined(dataset.files()));

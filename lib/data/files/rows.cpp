@@ -13,6 +13,15 @@
 namespace comera::data {
 namespace {
 
+// A line with carriage returns inside that nothing follows: the file's lines end in them, as on old Macs.
+void refuse_carriage_returns(std::string_view line, const LineReader& lines) {
+  if (line.find('\r') == line.npos || lines.line_end().ends_with('\n')) return;
+  fail_input(
+      "[data] {}: its lines end in carriage returns alone, and line feeds are wanted; convert the file, for instance "
+      "with tr '\\r' '\\n'",
+      lines.path());
+}
+
 class NamedColumns : public RowReader {
  protected:
   using RowReader::RowReader;
@@ -126,6 +135,7 @@ class JsonPicker final : public io::JsonEvents {
 
   // Of a line that was not read to its end.
   [[noreturn]] void fail(std::string_view line) const {
+    refuse_carriage_returns(line, lines_);
     const std::size_t first = line.find_first_not_of(" \t");
     if (first == line.npos || line[first] != '{')
       fail_input("[data] {}: line {}: is not a JSON object; write one object in braces per line", lines_.path(),
@@ -243,7 +253,10 @@ std::unique_ptr<RowReader> RowReader::open(LineReader& lines, Format format, con
   else
     reader = std::make_unique<TsvReader>(columns);
   Row names;
-  if (std::string_view line; lines.next(line)) reader->take(line, lines, names);
+  if (std::string_view line; lines.next(line)) {
+    refuse_carriage_returns(line, lines);
+    reader->take(line, lines, names);
+  }
   return reader;
 }
 

@@ -40,6 +40,19 @@ printf '{"label":"red","text":"a"}\n{"label":"blue","text":["x"]}\n' >list.jsonl
 learn "list\.jsonl: line 2: 'text' is a list or an object, a string is wanted" list.jsonl
 refuses "train\.tsv: has no column 'txt'; the columns are 'label', 'text', 'second'; did you mean text" --text txt \
   --label label --data train.tsv
+for file in train.tsv rows.csv rows.jsonl; do
+  case $file in
+    rows.csv) printf 'label,text\rred,round red\rblue,square blue\r' ;;
+    rows.jsonl) printf '{"label":"red","text":"a"}\r{"label":"blue","text":"b"}\r' ;;
+    *) tr '\n' '\r' <$file ;;
+  esac >"old-$file"
+  learn "old-$file: its lines end in carriage returns alone, and line feeds are wanted; .*tr '" "old-$file"
+  refuses "old-$file: its lines end in carriage returns alone" --task mlm --data "old-$file"
+done
+printf 'round red\rsquare blue\r' >old.txt
+run "$COMERA" pretrain "${model[@]}" "${words[@]}" --task mlm --data old.txt -o old
+expect_exit 0
+expect_err "old.txt: line 1 has carriage returns inside; if lines end in them, convert the file"
 refuses "train\.tsv: has no column 'lable'" --text text --label lable --data train.tsv
 refuses 'train\.tsv: 3 text columns are named; name one or two' --text text,second,label --label label --data train.tsv
 refuses "column 'label' cannot be text and label at once" --text text,label --label label --data train.tsv
