@@ -14,6 +14,7 @@
 #include "lib/core/process.h"
 #include "lib/core/terminal/log.h"
 #include "lib/plan/precision.h"
+#include "lib/report/output/origin.h"
 
 namespace comera::tools {
 namespace {
@@ -154,6 +155,7 @@ OpenMachine open_machine(const OptionValues& values, const std::string& dtype, c
     fail_input("[device] --device {}: want cpu, cuda, cuda:N or reference", device);
   }
   plan::set_precision(open.machine, dtype, gpu ? &*gpu : nullptr);
+  report::computes_with(open.machine.backend->variant);
   return open;
 }
 

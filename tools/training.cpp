@@ -71,8 +71,9 @@ void print_head(const OptionValues& values, const RunSetup& setup, train::Traine
   if (setup.data->size() > 0)
     log_info("{:<12} {}{}", "examples", setup.data->size(),
              setup.dev ? fmt::format(", dev {}", setup.dev->size()) : "");
-  log_info("{:<12} {} {}, {} threads", "machine", setup.open.machine.backend->name, setup.open.machine.backend->variant,
-           setup.open.threads->threads());
+  const int threads = setup.open.threads->threads();
+  log_info("{:<12} {} {}, {} thread{}", "machine", setup.open.machine.backend->name,
+           setup.open.machine.backend->variant, threads, threads == 1 ? "" : "s");
   const report::RunPlan plan{report::report_of(trainer.engine().model(), setup.folder), memory,
                              setup.options.batch * setup.options.accumulate * setup.options.length};
   log_lines(report::to_text(plan));

@@ -43,6 +43,8 @@ int cpu_count() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
+std::string counted_cpus(int count) { return std::to_string(count) + (count == 1 ? " processor" : " processors"); }
+
 std::string host_name() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";

@@ -49,11 +49,10 @@ std::string words(const Json& list) { return join(list.get<std::vector<std::stri
 
 std::string as_text(const Json& facts) {
   const Json& cpu = facts["cpu"];
-  return fmt::format(
-             "comera {}\n  commit            {}\n  compiler          {}, {}\n  cpu               {}, {} processors\n",
-             facts["version"].get<std::string>(), facts["commit"].get<std::string>(),
-             facts["compiler"].get<std::string>(), facts["build"].get<std::string>(), cpu["name"].get<std::string>(),
-             cpu["processors"].get<int>()) +
+  return fmt::format("comera {}\n  commit            {}\n  compiler          {}, {}\n  cpu               {}, {}\n",
+                     facts["version"].get<std::string>(), facts["commit"].get<std::string>(),
+                     facts["compiler"].get<std::string>(), facts["build"].get<std::string>(),
+                     cpu["name"].get<std::string>(), counted_cpus(cpu["processors"].get<int>())) +
          fmt::format("  instruction sets  {}\n  features          {}\n  blas              {}\n",
                      words(cpu["instruction_sets"]), words(cpu["features"]), cpu["blas"].get<std::string>());
 }

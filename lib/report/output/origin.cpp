@@ -2,8 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <fstream>
+#include <vector>
 
+#include "lib/core/join.h"
 #include "lib/core/process.h"
 #include "lib/core/version.h"
 
@@ -19,6 +22,12 @@ std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
+// Set by the thread that opens the machine, before it computes.
+std::vector<std::string>& variants() {
+  static std::vector<std::string> all;
+  return all;
+}
+
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string out;
@@ -31,7 +40,13 @@ std::string command_line() {
 Origin origin() {
   const Version& facts = version();
   return {utc_time(), fmt::format("comera {} (commit {})", facts.version, facts.commit), command_line(),
-          fmt::format("{}, {} processors", cpu_name(), cpu_count())};
+          fmt::format("{}, {}{}{}", cpu_name(), counted_cpus(cpu_count()), variants().empty() ? "" : ", ",
+                      join(variants(), ", "))};
+}
+
+void computes_with(const std::string& variant) {
+  std::vector<std::string>& all = variants();
+  if (!variant.empty() && std::find(all.begin(), all.end(), variant) == all.end()) all.push_back(variant);
 }
 
 }  // namespace comera::report
