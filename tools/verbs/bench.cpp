@@ -16,6 +16,7 @@
 #include "lib/tt/modes.h"
 #include "lib/tuning/path_choices.h"
 #include "models/model_options.h"
+#include "tools/images.h"
 #include "tools/machine.h"
 #include "tools/verbs.h"
 
@@ -43,6 +44,18 @@ report::Json settings_of(const OptionValues& values, const OpenMachine& open, co
   json["cpu"] = cpu_name();
   json["blas"] = kernels::cpu_blas_description();
   return json;
+}
+
+// What is not given follows from the preset: its task, and as many tokens as it takes.
+void settle_model(OptionValues& values) {
+  const models::ModelSpec sized = models::sized_spec(values);
+  const models::Spec& spec = models::common(sized);
+  if (!values.given("task")) values.set("task", data::name_of(spec.task), OptionSource::fallback);
+  if (const auto* vit = std::get_if<models::VitSpec>(&sized)) {
+    settle_image_tokens(values, *vit);
+  } else if (!values.given("seq")) {
+    values.set("seq", std::to_string(std::min(values.integer("seq"), spec.positions)), OptionSource::fallback);
+  }
 }
 
 report::BenchReport bench_model(const OptionValues& values, const plan::Machine& machine,
@@ -110,6 +123,16 @@ report::LookupBench lookup_of(const OptionValues& values) {
   return bench;
 }
 
+Option task_option() {
+  return {.name = "task",
+          .type = OptionType::choice,
+          .default_text = "classify",
+          .group = "Work",
+          .help = "head and loss",
+          .choices = {"classify", "mlm", "clm", "ctr", "image"},
+          .default_words = "classify, or the only task of the model"};
+}
+
 Option call_by_call_option() {
   return {.name = "call-by-call",
           .type = OptionType::flag,
@@ -118,12 +141,7 @@ Option call_by_call_option() {
 }
 
 std::vector<Option> bench_options() {
-  return {{.name = "task",
-           .type = OptionType::choice,
-           .default_text = "classify",
-           .group = "Work",
-           .help = "head and loss",
-           .choices = {"classify", "mlm", "clm", "ctr", "image"}},
+  return {task_option(),
           {.name = "batch",
            .type = OptionType::integer,
            .default_text = "32",
@@ -139,6 +157,7 @@ std::vector<Option> bench_options() {
            .help = "tokens per sequence",
            .minimum = 1,
            .maximum = 65536,
+           .default_words = "128, or the most that the model takes",
            .synonyms = {"max-length", "sequence-length", "context-length"}},
           {.name = "linear",
            .group = "Work",
@@ -239,8 +258,10 @@ OptionTable bench_table() {
   return table;
 }
 
-int run_bench(const OptionValues& values) {
+int run_bench(const OptionValues& given) {
+  OptionValues values = given;
   train::refuse_settings_without_effect(values);
+  if (work_of(values) == "model") settle_model(values);
   report::BenchReport report;
   for (const std::string& isa : sets_of(values)) {
     if (report.rows.empty()) {

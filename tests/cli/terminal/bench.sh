@@ -64,6 +64,30 @@ done
 run "$COMERA" bench "${small[@]}" --json --isa v3
 expect_json "'(Haswell)' in d['settings']['blas']"
 
+# The task and the tokens follow the model.
+short=(--layers 1 --hidden 64 --heads 2 --intermediate 128 --rank 4)
+while read -r preset task tokens options; do
+  # shellcheck disable=SC2086
+  run "$COMERA" bench --model "$preset" $options --batch 2 --threads 2 --warmup 1 --repetitions 1 --isa auto --json -q
+  expect_exit 0
+  expect_json "d['settings']['task'] == '$task' and d['settings']['seq'] == $tokens"
+done <<PRESETS
+dlrm-small ctr 1 --rank 4
+vit-mini image 50 ${short[*]}
+vit-mini image 26 ${short[*]} --image-size 20
+llama-6m clm 128 ${short[*]}
+encoder-small classify 128 ${short[*]}
+encoder-small classify 16 ${short[*]} --positions 16
+PRESETS
+run "$COMERA" bench --model vit-mini --seq 64
+expect_refused 'seq 64: an image has 50 tokens in this model'
+# A page names the processors and what computed.
+cpu=$(python3 -c 'import os; print(min(os.sched_getaffinity(0)))')
+run taskset -c "$cpu" "$COMERA" bench "${small[@]}" --isa v3 --format html -q
+expect_exit 0
+expect_out ', 1 processor, v3</p>'
+run "$COMERA" bench "${small[@]}" --format html -q
+expect_out " processors?, ${sets[0]}(, |</p>)"
 run "$COMERA" bench --linear 64x96 --table 300x64
 expect_refused "give one of them"
 run "$COMERA" bench --table 300
