@@ -116,11 +116,11 @@ double rate(std::int64_t tokens, double seconds) { return static_cast<double>(to
 void go_on(const std::string& line, const Chat& chat, const std::string& place, StoredModel& stored,
            const engine::GenerateOptions& options, Answers& answers, Totals& totals) {
   const auto number = static_cast<std::uint64_t>(totals.texts++);
-  if (line.empty()) {
+  if (data::is_blank(line)) {
     if (answers.plain())
       answers.line("");
     else
-      answers.value({{"prompt", ""}, {"text", ""}, {"ids", report::Json::array()}, {"ended", false}});
+      answers.value({{"prompt", line}, {"text", ""}, {"ids", report::Json::array()}, {"ended", false}});
     return answers.flush();
   }
   const std::string shown = chat.source ? chat_prompt(line, chat, place) : line;

@@ -62,6 +62,15 @@ void answer_images(const std::vector<std::string>& files, const OptionValues& va
   answers.flush();
 }
 
+// Of a blank line.
+void answer_nothing(Answers& answers) {
+  if (answers.plain())
+    answers.line("");
+  else
+    answers.value({{"image", nullptr}, {"label", nullptr}, {"probability", nullptr}});
+  answers.flush();
+}
+
 }  // namespace
 
 bool learns_images(const OptionValues& values) {
@@ -120,7 +129,7 @@ int predict_images(const OptionValues& values, StoredModel& stored) {
   } else {
     data::LineReader lines(data::ByteStream::standard_input(), "standard input");
     for (std::string_view line; lines.next(line);)
-      if (!line.empty()) answer_images({std::string(line)}, values, stored, answers);
+      data::is_blank(line) ? answer_nothing(answers) : answer_images({std::string(line)}, values, stored, answers);
   }
   answers.finish();
   return 0;

@@ -73,7 +73,7 @@ bool InputTexts::read_line(InputText& text) {
                lines_->line());
   text.texts = {std::string(line.substr(0, tab))};
   if (tab != std::string_view::npos) text.texts.emplace_back(line.substr(tab + 1));
-  if (line.empty()) return true;
+  if (data::is_blank(line)) return true;
   if (columns_ == 0) columns_ = text.texts.size();
   if (text.texts.size() != columns_)
     fail_input("[predict] stdin:{}: has {}, the lines before have {}; give every line as many", lines_->line(),

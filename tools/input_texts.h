@@ -14,7 +14,7 @@ namespace comera::tools {
 
 struct InputText {
   std::vector<std::string> texts;  // one text, or the two texts of a pair
-  bool empty() const { return texts[0].empty() && texts.back().empty(); }
+  bool empty() const { return data::is_blank(texts[0]) && data::is_blank(texts.back()); }
 };
 
 class InputTexts {

@@ -27,12 +27,13 @@ std::vector<float> vectors_of(const engine::EmbeddingOptions& options, StoredMod
                               const std::vector<InputText>& texts, const std::string& place) {
   std::vector<std::string> lines;
   for (const InputText& text : texts) {
+    if (text.empty()) continue;
     if (text.texts.size() > 1)
       fail_input(
           "{}: {} embeds one text, but two came; name one column with --text, or write lines without tabs, which "
           "separate two texts",
           place, stored.folder);
-    if (!text.empty()) lines.push_back(text.texts[0]);
+    lines.push_back(text.texts[0]);
   }
   return engine::embed(*stored.engine, stored.tokenizer, lines, options);
 }

@@ -161,11 +161,12 @@ void refuse_without_effect_on(const OptionValues& values, const StoredModel& sto
 }  // namespace
 
 OptionTable predict_table() {
-  OptionTable table("predict",
-                    "label, score or embed lines of standard input (one text each, or two with a tab between) or rows "
-                    "of files, or continue their text (decoders); an empty line has an empty answer; models of clicks "
-                    "print the probability of a click for each row, models of images the class of each image (a path "
-                    "per line, or --data)");
+  OptionTable table(
+      "predict",
+      "label, score or embed lines of standard input (one text each, or two with a tab between) or rows "
+      "of files, or continue their text (decoders); an empty or blank line has an empty answer; models of "
+      "clicks print the probability of a click for each row, models of images the class of each image (a path "
+      "per line, or --data)");
   table.positional({.name = "MODEL", .help = "a run folder, a model folder, or a GGUF file"})
       .add(line_options())
       .add({adapter_option()})
@@ -175,7 +176,7 @@ OptionTable predict_table() {
       .add({{.name = "npy",
              .type = OptionType::path,
              .group = "Output",
-             .help = "write the embeddings of the lines as a NumPy array; the row of an empty line is NaN",
+             .help = "write the embeddings of the lines as a NumPy array; the row of an empty or blank line is NaN",
              .metavar = "FILE",
              .in_config = false,
              .files = FileUse::written}})

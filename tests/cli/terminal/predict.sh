@@ -123,6 +123,15 @@ run "$COMERA" evaluate wild --against vectors --data lines.txt
 expect_exit 1
 expect_err 'gives numbers that are not finite'
 
+# So has a line of blanks alone.
+run_with $'round red\n \t \nsquare green\n' "$COMERA" predict stories --max-tokens 5 --jsonl
+expect_jsonl "d[1]['prompt'] == ' \\t ' and d[1]['ids'] == [] and d[0]['text'].startswith('round red ')"
+for model in labels pairs vectors; do
+  run_with $'round red\n   \nsquare green\n \t \nblue\n' "$COMERA" predict "$model" --quiet
+  expect_exit 0
+  expect_equal "$(awk '/^$/ { printf "%s ", NR }' .out)$(wc -l <.out)" '2 4 5'
+done
+
 # A model of single texts warns of pairs, and one of pairs of single texts.
 while read -r model input message; do
   run_with "$(printf '%b' "$input\\n\\n$input")" "$COMERA" predict "$model"
@@ -180,7 +189,7 @@ grep -qF 'red\x1b[31mround' .screen || fail "the terminal shows the control char
 
 # Files as in evaluate: columns of tables by name, lines of text.
 printf 'id,body\n1,round red\n2,\n3,"square\ngreen"\n' >rows.csv
-printf 'round red\n\nsquare green\n' >lines.txt
+printf 'round red\n  \nsquare green\n' >lines.txt
 gzip -k rows.csv
 for data in 'rows.csv --text body' 'rows.csv.gz --text body' lines.txt; do
   # shellcheck disable=SC2086

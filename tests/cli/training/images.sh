@@ -88,11 +88,12 @@ expect_refused 'crop'
 run "$COMERA" predict whole --data test-images-idx3-ubyte.gz
 expect_exit 0
 expect_equal "$(wc -l <.out)" 90
-run_with "pictures/left/0.png
-pictures/right/0.png
-" "$COMERA" predict whole
+lines=$'pictures/left/0.png\n\n \npictures/right/0.png\n'
+run_with "$lines" "$COMERA" predict whole
 expect_exit 0
-expect_equal "$(cut -f1 .out | tr '\n' ' ')" '0 1 '
+expect_equal "$(cut -f1 .out | tr '\n' ' ')" '0   1 '
+run_with "$lines" "$COMERA" predict whole --jsonl
+expect_jsonl "[l['label'] for l in d] == ['0', None, None, '1']"
 run "$COMERA" predict whole --data pictures --jsonl
 expect_jsonl "len(d) == 24 and d[0]['image'] == 'pictures/left/0.png' and d[0]['label'] == '0'"
 
