@@ -37,14 +37,14 @@ std::vector<OptionTable> all_tables() {
 }
 
 std::string program_help() {
-  constexpr int column = 20, least_columns = 60;
-  const int columns = std::max(least_columns, terminal_columns(STDOUT_FILENO));
+  constexpr int least_columns = 40;
+  const int columns = std::max(least_columns, terminal_columns(STDOUT_FILENO)), column = columns < 60 ? 18 : 20;
   const auto line = [&](std::string_view name, const std::string& text) {
     return fmt::format("  {:<{}}{}\n", name, column, wrap(text, columns, column + 2, column + 2));
   };
   std::string out = "usage: comera VERB [options]\n\n";
-  out += wrap("Train and compress models in tensor-train form.", columns) +
-         "\n\nExample:\n  comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5\n\nVerbs:\n";
+  out += wrap("Train and compress models in tensor-train form.", columns) + "\n\nExample:\n" +
+         command_lines("comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5", columns) + "\nVerbs:\n";
   for (const Verb& verb : verbs()) out += line(verb.name, verb.table().summary());
   out += "\nGeneral:\n" + line("--version", "print the version and the hardware; with --device cuda the GPUs");
   out += line("--help", "this help; `comera VERB --help` shows the common options of a verb, --help-all all of them");

@@ -96,7 +96,27 @@ TEST_CASE("option pages: help has usage, an example and the common options, and 
   for (const int columns : {60, 80, 100, 120, 200})
     for (const HelpDepth depth : {HelpDepth::common, HelpDepth::all})
       CHECK(longest_line(help_text(options, depth, columns)) <= static_cast<std::size_t>(columns));
-  CHECK(longest_line(help_text(options, HelpDepth::all, 20)) <= 60);
+}
+
+TEST_CASE("option pages: help fits a terminal of 40 columns") {
+  OptionTable options("learn", "train a model that somebody has described in a file");
+  options.positional({"MODEL", "a folder of a model, or a file with the weights of one"})
+      .add({{.name = "layer",
+             .type = OptionType::list,
+             .help = "form of some weights, as in 'glob=form:tt;modes:24x16|384', or the name of a file with them"},
+            {.name = "activations-of-all-layers",
+             .type = OptionType::choice,
+             .default_text = "keep",
+             .help = "what the backward pass needs",
+             .choices = {"keep", "recompute", "compress", "compress-more", "forget"}}})
+      .add(common_options())
+      .example("comera learn small --data train-images-idx3-ubyte.gz --steps 1000 -o run");
+  for (const int columns : {20, 40, 50})
+    for (const HelpDepth depth : {HelpDepth::common, HelpDepth::all}) {
+      const std::string help = help_text(options, depth, columns);
+      CHECK(longest_line(help) <= static_cast<std::size_t>(std::max(40, columns)));
+      CHECK_THAT(help, Contains(" \\\n    --data train-images-idx3-ubyte.gz \\\n"));
+    }
 }
 
 TEST_CASE("option pages: without a common list, help shows all options except those of every verb") {

@@ -12,8 +12,10 @@ namespace comera {
 
 enum class HelpDepth : std::uint8_t { common, all };  // --help, --help-all
 
-// No line is longer than `columns` (at least 60), except for longer words.
+// No line is longer than `columns` (at least 40), except for longer words.
 std::string help_text(const OptionTable& table, HelpDepth depth, int columns);
+// An example, indented; a continued line ends with a backslash, as the shell requires.
+std::string command_lines(const std::string& command, int columns);
 // Returns "comera VERB MODEL [options]".
 std::string usage_of(const OptionTable& table);
 

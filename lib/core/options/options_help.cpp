@@ -12,9 +12,15 @@
 namespace comera {
 namespace {
 
-constexpr int least_columns = 60;
-constexpr int widest_text_column = 30;  // column where the help sentence of an option begins, less on a narrow terminal
+constexpr int least_columns = 40;
+constexpr int narrow = 60;  // on a terminal with fewer columns, sentences begin below their option
 constexpr int gap = 2;
+
+// Column where the help sentence of an option begins.
+int text_column_for(int columns) {
+  constexpr int widest = 30, narrowest = 8;
+  return columns < narrow ? narrowest : std::min(widest, columns * 2 / 5);
+}
 
 std::string metavar_of(const Option& option) {
   if (!option.metavar.empty()) return option.metavar;
@@ -47,7 +53,7 @@ std::string broken_at_bars(std::string left, int columns) {
 // Puts `left` into its column and the sentence beside it, or on the next line if `left` is too wide.
 std::string entry(const std::string& words, const std::string& text, int columns) {
   const std::string left = broken_at_bars(words, columns);
-  const int text_column = std::min(widest_text_column, columns * 2 / 5);
+  const int text_column = text_column_for(columns);
   const int width = static_cast<int>(left.size());
   const bool beside = width + gap <= text_column;
   const std::string space(static_cast<std::size_t>(beside ? text_column - width : text_column), ' ');
@@ -78,21 +84,6 @@ std::vector<std::string> pieces_of(const std::string& command) {
     at = end + 1;
   }
   return pieces;
-}
-
-// A continued line ends with a backslash, as the shell requires.
-std::string command_lines(const std::string& command, int columns) {
-  constexpr const char *start = "  ", *next_line = " \\\n      ";
-  constexpr std::size_t next_indent = 6, backslash = 2;
-  std::string out;
-  std::size_t used = 1;  // length of `start` minus the blank that precedes every other piece
-  for (const std::string& piece : pieces_of(command)) {
-    const bool fits = used + 1 + piece.size() + backslash <= static_cast<std::size_t>(columns);
-    out += out.empty() ? start : fits ? " " : next_line;
-    used = (fits ? used + 1 : next_indent) + piece.size();
-    out += piece;
-  }
-  return out + "\n";
 }
 
 std::string sentence(std::string text) {
@@ -140,6 +131,22 @@ std::string all_help(const OptionTable& table, int columns) {
 }
 
 }  // namespace
+
+std::string command_lines(const std::string& command, int columns) {
+  constexpr std::string_view start = "  ", blank = " ";
+  constexpr std::size_t backslash = 2;
+  const std::size_t next_indent = columns < narrow ? 4 : 6;
+  const std::string next_line = " \\\n" + std::string(next_indent, ' ');
+  std::string out;
+  std::size_t used = 1;  // length of `start` minus the blank that precedes every other piece
+  for (const std::string& piece : pieces_of(command)) {
+    const bool fits = used + 1 + piece.size() + backslash <= static_cast<std::size_t>(columns);
+    out += out.empty() ? start : fits ? blank : std::string_view(next_line);
+    used = (fits ? used + 1 : next_indent) + piece.size();
+    out += piece;
+  }
+  return out + "\n";
+}
 
 bool is_negatable(const Option& option) {
   return option.type == OptionType::flag && (option.default_text == "true" || !option.default_words.empty());

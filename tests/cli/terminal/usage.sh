@@ -96,7 +96,7 @@ verbs=$("$COMERA" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z][a-z]*\( [a-z]*\)\{
 longest() { awk '{ if (length($0) > n) n = length($0) } END { print n + 0 }' "$1"; }
 options_shown() { sed -n '/ptions:$/,$p' .out | grep -cE '^  (-[a-z], |    )--'; }
 while read -r -a verb; do
-  for columns in 60 80 120; do
+  for columns in 40 60 80 120; do
     run env COLUMNS=$columns "$COMERA" "${verb[@]}" --help
     expect_exit 0
     head -n 1 .out | grep -q "^usage: comera ${verb[*]}" || fail 'help begins with the usage'
