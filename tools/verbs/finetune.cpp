@@ -336,7 +336,7 @@ OptionTable finetune_table() {
   add_run_options(table);
   table.only_with({"teacher"}, {"distill", "distill-distance", "distill-temperature", "distill-weight"});
   table.synonyms({"train", "training", "fine-tune", "distill", "heal", "adapt"});
-  table.common({"data", "dev", "text", "label", "task", "teacher", "epochs", "lr", "resume", "output"});
+  table.common({"data", "dev", "text", "label", "task", "teacher", "epochs", "steps", "lr", "output"});
   table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 -o healed");
   table.example(
       "comera finetune all-MiniLM-L6-v2 --data sts-train.tsv --text sentence1,sentence2 --label score --epochs 3 -o "
