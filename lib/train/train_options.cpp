@@ -202,7 +202,7 @@ std::vector<Option> data_options() {
                "file, or a folder with a folder of PNG and JPEG files per class"),
            {"train", "train-data", "train-file", "dataset", "input", "corpus"}),
       also(row(g, "dev", OptionType::list, "", "files to evaluate on"),
-           {"validation", "valid", "eval-data", "validation-file", "test", "test-data"}),
+           {"validation", "valid", "val", "eval-data", "val-data", "validation-file", "test", "test-data"}),
       row(g, "text", OptionType::list, "",
           "columns of a table with text: one, or two for pairs (classify, regression, multilabel, mlm, pairs)"),
       also(row(g, "label", OptionType::string, "label",

@@ -323,6 +323,12 @@ TEST_CASE("suggest: only near words are suggested") {
   CHECK(nearest_word("rnak", known) == "rank");
   CHECK(nearest_word("taget-ratio", known) == "target-ratio");
   CHECK(nearest_word("zebra", known).empty());
+  CHECK(nearest_word("RANK", known) == "rank");
+  CHECK(nearest_word("Ranks", {{"RANK", "rank"}}) == "rank");
+  // At most a third of the letters differ.
+  CHECK(nearest_word("svd", {{"export"}}).empty());
+  CHECK(nearest_word("val", {{"tau"}}).empty());
+  CHECK(nearest_word("student", {{"quiet"}}).empty());
   CHECK(did_you_mean("rank2", known, "--") == "; did you mean --rank?");
   const std::vector<KnownWord> words{
       {"steps", "steps"}, {"epochs", "epochs"}, {"duration", "steps"}, {"duration", "epochs"}};

@@ -190,7 +190,9 @@ OptionTable evaluate_table() {
         .help = "end with exit code 1 unless this condition holds",
         .metavar = "'accuracy>=0.8'"},
        json_option()});
-  table.add(against_options()).add(common_options()).synonyms({"eval", "test", "measure", "score", "validate"});
+  table.add(against_options())
+      .add(common_options())
+      .synonyms({"eval", "test", "measure", "score", "validate", "perplexity", "ppl"});
   table.common({"data", "text", "label", "against", "tokenizer", "seq", "stride", "require", "predictions", "json"});
   table.example("comera evaluate run --data dev.tsv --require 'accuracy>=0.8'")
       .example("comera evaluate stories --data text.txt --seq 256 --stride 128")

@@ -348,7 +348,7 @@ OptionTable tensorize_table() {
       .add({json_option()})
       .add(common_options());
   table.synonyms({"compress", "quantize", "quantise", "shrink", "prune", "decompose", "factorize", "factorise",
-                  "tensorise", "convert"});
+                  "tensorise", "convert", "svd"});
   table.common({"ratio", "budget", "tol", "calibrate", "form", "include", "exclude", "max-error", "dry-run", "output"});
   table.only_with({"bits=auto|2|3|4|8", "plan"}, {"sweeps", "corrections"})
       .only_with({"calibrate"}, {"calibrate-tokens", "calibrate-length", "text", "sequential", "clip-tokens",

@@ -3,9 +3,22 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <climits>
+#include <utility>
 #include <vector>
 
 namespace comera {
+namespace {
+
+// Of ASCII; other letters stay.
+std::string lower_case(std::string_view word) {
+  std::string small(word);
+  for (char& c : small)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return small;
+}
+
+}  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
   std::vector<int> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
@@ -25,16 +38,19 @@ int edit_distance(std::string_view a, std::string_view b) {
 std::string nearest_word(std::string_view word, std::span<const std::string> known) {
   if (word.size() > 64) return "";
   std::string nearest;
-  int least = 1 + static_cast<int>(word.size()) / 3;  // a third of the letters may be wrong, and at least one
+  const std::string small = lower_case(word);
+  // A third of the letters may be wrong, and at least one. Of words that differ in case alone, the nearer one wins.
+  std::pair least(std::max(1, static_cast<int>(word.size()) / 3), INT_MAX);
   for (const std::string& candidate : known) {
-    const int distance = edit_distance(word, candidate);
-    if (distance > least || (distance == least && !nearest.empty())) continue;
+    const std::pair distance(edit_distance(small, lower_case(candidate)), edit_distance(word, candidate));
+    if (distance >= least) continue;
     least = distance;
     nearest = candidate;
   }
   if (!nearest.empty() || word.size() < 3) return nearest;
   for (const std::string& candidate : known)
-    if (candidate.starts_with(word) || candidate.ends_with(word)) return candidate;
+    if (const std::string other = lower_case(candidate); other.starts_with(small) || other.ends_with(small))
+      return candidate;
   return "";
 }
 

@@ -10,7 +10,7 @@ namespace comera {
 // Levenshtein distance in which a swap of two neighbours counts as one edit.
 int edit_distance(std::string_view a, std::string_view b);
 
-// The nearest of `known`, or "" if none is near enough.
+// The nearest of `known` in any letter case, or "" if none is near enough.
 std::string nearest_word(std::string_view word, std::span<const std::string> known);
 
 // A valid word and its meaning: a name itself, or a synonym of a name.

@@ -26,6 +26,9 @@ while read -r typed meant; do
   expect_refused "unknown verb '$typed'; did you mean $meant\\?"
 done <<'EOF'
 compress tensorize
+svd tensorize
+perplexity evaluate
+Tensorize tensorize
 quantize tensorize
 comprss tensorize
 quantsie tensorize
@@ -53,6 +56,9 @@ while read -r verb typed meant; do
   expect_refused "unknown option $typed; did you mean $meant\\?"
 done <<'EOF'
 pretrain --wd --weight-decay
+pretrain --val --dev
+pretrain --LR --lr
+finetune --Batch-Size --batch
 pretrain --cuda --device
 pretrain --logging-steps --log-every
 pretrain --eval-steps --eval-every
@@ -68,6 +74,8 @@ tensorize --lora-rank --rank
 predict --stream --jsonl
 predict --prompt --data
 EOF
+run "$COMERA" finetune --student small
+expect_refused 'unknown option --student; .comera finetune --help-all. lists all'
 run "$COMERA" predict model --max-new-tokens 3
 expect_refused 'did you mean --max-tokens\?'
 
@@ -113,6 +121,9 @@ for verb in pretrain finetune tensorize evaluate predict export bench 'tokenizer
   run "$COMERA" $verb --help
   [ "$(options_shown)" = 10 ] || fail 'ten options are common'
 done
+
+run "$COMERA" finetune --help
+expect_out '  --steps N'
 
 # A flag that is on by default is printed with both spellings and the verb's own default.
 run "$COMERA" tensorize --help-all
