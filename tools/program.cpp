@@ -128,8 +128,11 @@ void require_files(const OptionTable& table, const std::string& run) {
   apply_toml(recipe, read_file(path, io::largest_recipe), path);
   for (const NamedPath& file : named_files(recipe).inputs)
     if (!file.path.starts_with('/') && !path_exists(file.path))
-      fail_input("[resume] there is no {} here; the paths in {} count from the folder where the run started; go there",
-                 file.path, path);
+      fail_input(
+          "[resume] {}: no such file here; the paths in {} count from the folder where the run started: go there, or "
+          "put "
+          "the file back",
+          file.path, path);
 }
 
 int work(const Verb& verb, const OptionValues& values) {

@@ -88,7 +88,7 @@ expect_exit 0
 # From another folder.
 mkdir elsewhere
 run env -C elsewhere "$COMERA" --resume ../on
-expect_refused 'there is no dense here; the paths in ../on/recipe.toml count from the folder where the run started'
+expect_refused 'dense: no such file here; the paths in ../on/recipe.toml count from the folder where the run started'
 
 # The error names the format of a file that is no checkpoint.
 printf 'GGUF\3\0\0\0\1\0\0\0\0\0\0\0' >model.gguf
