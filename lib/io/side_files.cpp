@@ -1,6 +1,10 @@
 #include "lib/io/side_files.h"
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
 #include <algorithm>
+#include <filesystem>
 
 #include "lib/core/error.h"
 #include "lib/core/files/regular_file.h"
@@ -13,6 +17,8 @@
 
 namespace comera::io {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Limits of a copy, because folders may be untrusted and copies are often published.
 constexpr int deepest = 8;
@@ -32,22 +38,19 @@ bool is_diary(const std::string& name) {
                             "*.tmp", "*.tmp/*"});
 }
 
-// Maps the side files of a folder to their names in the copy. The name is "" for files that the creator of the new
-// folder writes itself, and for files that are left out.
-class SideFiles {
+// Where the transformer lies in the folder and in the copy.
+class Places {
  public:
-  SideFiles(std::vector<std::string> names, std::string place, CopyLayout layout)
-      : names_(std::move(names)), place_(std::move(place)), moves_(layout == CopyLayout::on_top && !place_.empty()) {}
+  Places(std::string place, CopyLayout layout)
+      : place_(std::move(place)), moves_(layout == CopyLayout::on_top && !place_.empty()) {}
 
-  const std::vector<std::string>& names() const { return names_; }
+  const std::string& transformer() const { return place_; }
   bool moves() const { return moves_; }
-  std::string target_of(const std::string& name) const {
-    if (is_diary(name) || is_transformers(name) || (moves_ && is_model(name))) return "";
-    if (!moves_) return name;
-    if (is_beside_transformer(name)) return name.substr(place_.size() + 1);
-    // If two files have the same name, the transformer's file is used.
-    return is_on_top(name) && std::find(names_.begin(), names_.end(), join_path(place_, name)) != names_.end() ? ""
-                                                                                                               : name;
+  // True for files that the creator of the new folder writes itself.
+  bool is_own(const std::string& name) const { return is_transformers(name) || (moves_ && is_model(name)); }
+  bool is_beside_transformer(const std::string& name) const {
+    return place_.empty() ? is_on_top(name)
+                          : name.starts_with(place_ + "/") && is_on_top(name.substr(place_.size() + 1));
   }
 
  private:
@@ -55,49 +58,130 @@ class SideFiles {
     return is_on_top(name) && name != "categories.safetensors" &&  // no weights: the map of a model of clicks
            matches_any(name, {"config.json", "*.safetensors", "*.safetensors.index.json"});
   }
-  bool is_beside_transformer(const std::string& name) const {
-    return place_.empty() ? is_on_top(name)
-                          : name.starts_with(place_ + "/") && is_on_top(name.substr(place_.size() + 1));
-  }
   // True for the transformer's own model files, not for those of other modules.
   bool is_transformers(const std::string& name) const {
     return is_beside_transformer(name) && is_model(place_.empty() ? name : name.substr(place_.size() + 1));
   }
 
-  std::vector<std::string> names_;
   std::string place_;
   bool moves_;
 };
 
+// Finds the links that lead to files of others: a copy of such a target would publish what the folder never held.
+class Links {
+ public:
+  explicit Links(const std::string& root) : root_(canonical(root)) {}
+
+  // Returns the target of the link if it is neither in the folder nor in a cache of the hub, else "".
+  std::string foreign_target(const std::string& path) const {
+    const fs::path target = canonical(path);
+    if (target.empty()) return "a file that cannot be found";
+    if (!is_of_system(target) && (is_below(target, root_) || is_blob(target))) return "";
+    return target.string();
+  }
+
+ private:
+  static fs::path canonical(const std::string& path) {
+    std::error_code error;
+    return fs::canonical(path, error);
+  }
+  static bool is_below(const fs::path& path, const fs::path& folder) {
+    return !folder.empty() && std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+  }
+  // models--NAME/snapshots/REVISION/file links to models--NAME/blobs/HASH.
+  static bool is_blob(const fs::path& target) {
+    const fs::path blobs = target.parent_path();
+    return blobs.filename() == "blobs" && is_folder((blobs.parent_path() / "snapshots").string());
+  }
+  // True for procfs and sysfs. Their files tell of this process and this machine.
+  static bool is_of_system(const fs::path& target) {
+    struct statfs status {};
+    return ::statfs(target.c_str(), &status) == 0 &&
+           (status.f_type == PROC_SUPER_MAGIC || status.f_type == SYSFS_MAGIC);
+  }
+
+  fs::path root_;
+};
+
 // Collects the names of the regular files below a folder, including links to such files. Links to folders are not
-// followed: they may lead out of the folder or form a cycle.
+// followed: they may lead out of the folder or form a cycle. The files of a folder come before those of its
+// sub-folders, and modules before other sub-folders, so that a limit cuts off what the model needs least.
 class Collector {
  public:
-  Collector(const std::string& root, SkippedFiles& skipped) : root_(root), skipped_(skipped) { collect("", 0); }
+  Collector(const std::string& root, const Places& places, SkippedFiles& skipped)
+      : root_(root), links_(root), places_(places), skipped_(skipped) {
+    for (const Module& module : read_modules(root)) modules_.push_back(module.path);
+    collect("", 0);
+  }
   std::vector<std::string> take() { return std::move(names_); }
 
  private:
   void collect(const std::string& below, int depth) {
-    for (const std::string& name : list_folder(join_path(root_, below))) {
-      const std::string relative = join_path(below, name);
-      const PathKind kind = kind_of(join_path(root_, relative));
-      if (is_diary(relative)) continue;
-      if (kind == PathKind::folder && depth < deepest) {
-        collect(relative, depth + 1);
-      } else if (kind != PathKind::file && kind != PathKind::linked_file) {
-        skipped_.emplace_back(relative, kind == PathKind::folder ? "deeper than eight folders" : name_of(kind));
-      } else if (names_.size() == most_entries) {
-        skipped_.emplace_back(relative, "more than a thousand files");
-        return;
-      } else {
-        names_.push_back(relative);
-      }
-      if (skipped_.size() > most_entries) return;
+    std::vector<std::string> folders;
+    for (const std::string& name : list_folder(join_path(root_, below)))
+      if (const std::string relative = join_path(below, name); !is_diary(relative) && !places_.is_own(relative))
+        if (add(relative, depth)) folders.push_back(relative);
+    std::stable_partition(folders.begin(), folders.end(), [&](const std::string& folder) { return is_module(folder); });
+    for (const std::string& folder : folders) {
+      if (is_full())
+        skipped_.emplace_back(folder, "a folder beyond a thousand files");
+      else
+        collect(folder, depth + 1);
     }
   }
 
+  // Returns true for a folder to collect from.
+  bool add(const std::string& relative, int depth) {
+    const std::string path = join_path(root_, relative);
+    const PathKind kind = kind_of(path);
+    if (kind == PathKind::folder && depth < deepest) return true;
+    if (kind != PathKind::file && kind != PathKind::linked_file) {
+      skipped_.emplace_back(relative, kind == PathKind::folder ? "deeper than eight folders" : name_of(kind));
+    } else if (is_full()) {
+      skipped_.emplace_back(relative, "more than a thousand files");
+    } else if (const std::string target = kind == PathKind::file ? "" : links_.foreign_target(path); !target.empty()) {
+      skipped_.emplace_back(relative, fmt::format("a link to {}, which is not of this model; copy the file into the "
+                                                  "folder if it belongs to it",
+                                                  printable(target)));
+    } else {
+      names_.push_back(relative);
+    }
+    return false;
+  }
+
+  bool is_full() const { return names_.size() >= most_entries; }
+  bool is_module(const std::string& folder) const {
+    return std::any_of(modules_.begin(), modules_.end(), [&](const std::string& module) {
+      return module == folder || module.starts_with(folder + "/");
+    });
+  }
+
   std::string root_;
+  Links links_;
+  const Places& places_;
   SkippedFiles& skipped_;
+  std::vector<std::string> modules_, names_;
+};
+
+// Maps the side files of a folder to their names in the copy. The name is "" for files that are left out.
+class SideFiles {
+ public:
+  SideFiles(const std::string& from, CopyLayout layout, SkippedFiles& skipped)
+      : places_(transformer_place(from), layout), names_(Collector(from, places_, skipped).take()) {}
+
+  const std::vector<std::string>& names() const { return names_; }
+  bool moves() const { return places_.moves(); }
+  std::string target_of(const std::string& name) const {
+    const std::string& place = places_.transformer();
+    if (!moves()) return name;
+    if (places_.is_beside_transformer(name)) return name.substr(place.size() + 1);
+    // If two files have the same name, the transformer's file is used.
+    return is_on_top(name) && std::find(names_.begin(), names_.end(), join_path(place, name)) != names_.end() ? ""
+                                                                                                              : name;
+  }
+
+ private:
+  Places places_;
   std::vector<std::string> names_;
 };
 
@@ -105,7 +189,7 @@ void warn(const std::string& folder, const SkippedFiles& skipped) {
   for (std::size_t i = 0; i < std::min(skipped.size(), most_named); ++i)
     log_warning("{}: not copied: {}", printable(join_path(folder, skipped[i].first)), skipped[i].second);
   if (skipped.size() > most_named)
-    log_warning("{}: {} more files or links are not copied", printable(folder), skipped.size() - most_named);
+    log_warning("{}: {} more files, folders or links are not copied", printable(folder), skipped.size() - most_named);
 }
 
 // Returns the folder below `top` for a file with this relative name. Creates missing folders.
@@ -142,7 +226,7 @@ CopiedFiles copy_side_files(const std::string& from, const Folder& to, CopyLayou
                             SkippedFiles& skipped) {
   if (is_gguf_file(from)) return write_gguf_tokenizer(from, to, over);
   CopiedFiles result;
-  const SideFiles files(Collector(from, skipped).take(), transformer_place(from), layout);
+  const SideFiles files(from, layout, skipped);
   std::uint64_t room = most_bytes;
   for (const std::string& name : files.names()) {
     if (is_foreign_weights(name)) {
@@ -174,10 +258,9 @@ std::vector<std::string> side_file_names(const std::string& from) {
   if (is_gguf_file(from)) return {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"};
   std::vector<std::string> names;
   SkippedFiles skipped;
-  const std::vector<std::string> found = Collector(from, skipped).take();
   for (const CopyLayout layout : {CopyLayout::same, CopyLayout::on_top}) {
-    const SideFiles files(found, transformer_place(from), layout);
-    for (const std::string& name : found)
+    const SideFiles files(from, layout, skipped);
+    for (const std::string& name : files.names())
       if (const std::string target = files.target_of(name); !target.empty()) names.push_back(target);
   }
   return names;

@@ -12,8 +12,8 @@ namespace comera::io {
 // Treatment of files that already exist in the copy: write again, or keep (files of an interrupted copy are complete).
 enum class CopyOver { replace, keep };
 
-// Names and reasons: links to folders, pipes, devices, and everything above 1,000 files, 1 GiB or eight levels of
-// folders.
+// Names and reasons: links to folders, links to files that are neither in the model folder nor blobs of a hub cache,
+// pipes, devices, and everything above 1,000 files, 1 GiB or eight levels of folders.
 using SkippedFiles = std::vector<std::pair<std::string, std::string>>;
 
 // As copy_side_files() of model_folder.h. It also logs a warning that names the skipped files.

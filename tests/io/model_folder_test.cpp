@@ -98,7 +98,7 @@ TEST_CASE("model folder: side files are copied, weights in other formats are lis
     write_file_atomic(folder / ("from/" + std::string(name)), name);
   make_folders(folder / "to");
   const CopiedFiles files = copy_side_files(folder / "from", folder / "to", CopyLayout::same);
-  CHECK(files.copied == std::vector<std::string>{"1_Pooling/config.json", "2_Dense/model.safetensors", "vocab.txt"});
+  CHECK(files.copied == std::vector<std::string>{"vocab.txt", "1_Pooling/config.json", "2_Dense/model.safetensors"});
   CHECK(files.left_out == std::vector<std::string>{"pytorch_model.bin"});
   CHECK(read_file(folder / "to/1_Pooling/config.json") == "1_Pooling/config.json");
   CHECK(list_folder(folder / "to") == std::vector<std::string>{"1_Pooling", "2_Dense", "vocab.txt"});

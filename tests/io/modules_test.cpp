@@ -66,10 +66,10 @@ TEST_CASE("modules: side files keep the layout, or the transformer moves to the 
   const TemporaryFolder folder;
   write_layout(folder, "0_Transformer");
   const CopiedFiles same = copy_side_files(folder / "from", folder / "same", CopyLayout::same);
-  CHECK(same.copied == std::vector<std::string>{"0_Transformer/README.md", "0_Transformer/deeper/a.txt",
-                                                "0_Transformer/vocab.txt", "1_Pooling/config.json",
-                                                "2_Dense/config.json", "2_Dense/model.safetensors", "LICENSE",
-                                                "README.md", "modules.json"});
+  CHECK(same.copied == std::vector<std::string>{"LICENSE", "README.md", "modules.json", "0_Transformer/README.md",
+                                                "0_Transformer/vocab.txt", "0_Transformer/deeper/a.txt",
+                                                "1_Pooling/config.json", "2_Dense/config.json",
+                                                "2_Dense/model.safetensors"});
   CHECK(same.left_out == std::vector<std::string>{"0_Transformer/pytorch_model.bin"});
   CHECK(read_file(folder / "same/modules.json") == read_file(folder / "from/modules.json"));
   copy_side_files(folder / "from", folder / "top", CopyLayout::on_top);

@@ -35,25 +35,38 @@ mkfifo data.tsv
 run timeout 10 "$COMERA" evaluate model --data data.tsv --text text --label label
 expect_refused 'data.tsv: is a pipe'
 
-# Copied side files: targets of links to files (as in hub caches). Links to folders, pipes and devices are left out.
+# Copied side files: targets of links within the folder and to blobs of a hub cache. Links to other files, to folders,
+# pipes and devices are left out.
 rm -rf odd && cp -r model odd
 mkdir odd/blobs
 mv odd/model.safetensors odd/blobs/1234 && ln -s blobs/1234 odd/model.safetensors
-ln -s ../outside/large odd/large.txt
+mkdir -p hub/blobs hub/snapshots
+cp outside/large hub/blobs/5678
+ln -s ../hub/blobs/5678 odd/large.txt
+ln -s ../outside/passwd odd/pw.txt
+ln -s /proc/self/environ odd/env.txt
+mkdir odd/many
+touch odd/many/{1..1200}
 ln -s ../outside odd/docs
 for name in a b c; do ln -s . "odd/$name"; done
 mkfifo odd/pipe
 ln -s /dev/zero odd/zeros
-skipped='(a|b|c|docs|pipe|zeros)'
+skipped='(a|b|c|docs|env.txt|pipe|pw.txt|zeros)'
 for verb in "tensorize odd -o out --ratio 1.01" "export odd -o out" \
   "finetune odd --data train.tsv --text text --label label --steps 1 --batch 4 -o out"; do
   rm -rf out
   # shellcheck disable=SC2086  # words
   run timeout 60 "$COMERA" $verb
   expect_exit 0
-  expect_equal "$(grep -cE "^warning: odd/$skipped: not copied: a (link to a folder|pipe, a device)" .err)" 6
+  expect_equal "$(grep -cE "^warning: odd/$skipped: not copied: a (link to (a folder|/)|pipe, a device)" .err)" 8
+  expect_err "odd/pw.txt: not copied: a link to $(realpath outside/passwd), which is not of this model"
+  expect_err 'odd/env.txt: not copied: a link to /proc/.*/environ, which is not of this model'
+  # The files at the top come before the many of a folder; what was left out is counted.
+  expect_err 'warning: odd: 2[0-9][0-9] more files, folders or links are not copied'
+  expect_equal "$(grep -c safetensors .err)" 0
   expect_same_bytes out/large.txt outside/large
-  for name in a b c docs pipe zeros; do expect_no_file "out/$name"; done
+  expect_file out/vocab.txt
+  for name in a b c docs env.txt pipe pw.txt zeros; do expect_no_file "out/$name"; done
   [ "$(du -sk out | cut -f 1)" -lt 8000 ] || fail "the copy is small"
 done
 
