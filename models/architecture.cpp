@@ -87,6 +87,11 @@ bool is_known_type(const std::string& model_type) {
          model_type == vit_type;
 }
 
+bool has_known_type(const io::ModelFolder& folder) {
+  const auto type = folder.config().find("model_type");
+  return type != folder.config().end() && type->is_string() && is_known_type(type->get<std::string>());
+}
+
 ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names) {
   const io::Json config = io::parse_json(text, name);
   if (!config.is_object()) fail_input("{}: is not a JSON object; is this a config.json?", name);

@@ -4,6 +4,7 @@
 #include <string>
 #include <variant>
 
+#include "lib/io/model_folder.h"
 #include "models/decoder/decoder_spec.h"
 #include "models/dlrm/dlrm_spec.h"
 #include "models/encoder/encoder_spec.h"
@@ -41,6 +42,7 @@ layers::ModelFactory factory_of(ModelSpec spec, DType dtype);
 
 // True if config.json's model_type names an architecture of this program.
 bool is_known_type(const std::string& model_type);
+bool has_known_type(const io::ModelFolder& folder);
 // Parses config.json; `name` is for messages. Unknown keys are ignored. A value that changes the arithmetic and is not
 // supported is an InputError.
 ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names = {});

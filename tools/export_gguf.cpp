@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
+#include "lib/engine/unused_tensors.h"
 #include "lib/export/dense_folder.h"
 #include "lib/export/gguf/gguf_file.h"
 #include "lib/io/gguf/gguf.h"
@@ -60,6 +61,7 @@ void print_file(const OptionValues& values, const exporting::GgufWrote& wrote) {
     json["bytes_adapter"] = wrote.bytes_adapter;
     json["widened"] = wrote.widened;
     json["dense"] = wrote.dense;
+    json["unused"] = wrote.unused;
     json["tokenizer"] = wrote.without_tokenizer.empty();
     return print_out(report::dump(json) + "\n");
   }
@@ -121,6 +123,7 @@ int export_to_gguf(const OptionValues& values, const io::ModelFolder& folder, co
   const exporting::GgufOptions options{.merged = values.text("form") == "dense",
                                        .half = values.text("dtype") == "fp16"};
   const exporting::GgufWrote planned = exporting::plan_gguf_file(folder, *decoder, options, target);
+  engine::warn_of_unused(folder.path(), planned.unused);
   if (values.flag("dry-run")) {
     print_file(values, planned);
     return 0;

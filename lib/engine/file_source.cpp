@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
-#include "lib/core/terminal/log.h"
 #include "lib/io/chain_parts.h"
 
 namespace comera::engine {
@@ -91,10 +90,12 @@ void FileSource::replace(const Parameter& parameter) const {
   for (const std::string& alias : parameter.aliases) used_.insert(stored(file_name(alias)));
 }
 
+void FileSource::pass(const std::string& name) const { used_.insert(folder_.find(file_name(name))); }
+
 std::vector<std::string> FileSource::unused() const {
   std::vector<std::string> names;
   for (const Entry& entry : folder_.entries())
-    if (!used_.contains(&entry) && !is_buffer(entry.tensor.name)) names.push_back(printable(entry.tensor.name));
+    if (!used_.contains(&entry) && !is_buffer(entry.tensor.name)) names.push_back(entry.tensor.name);
   return names;
 }
 

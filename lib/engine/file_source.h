@@ -44,7 +44,8 @@ class FileSource {
   std::vector<std::int32_t> rising(const std::string& name, std::int64_t count, std::int64_t limit) const;
   // Marks the file's tensors for this parameter as used, because they are skipped on purpose.
   void replace(const Parameter& parameter) const;
-  std::vector<std::string> unused() const;  // tensors that were not read
+  void pass(const std::string& name) const;  // the same for one tensor, which may be missing
+  std::vector<std::string> unused() const;   // tensors that were not read
 
  private:
   const Entry* stored(const std::string& name) const;

@@ -16,6 +16,7 @@
 #include "lib/core/terminal/task_progress.h"
 #include "lib/core/units.h"
 #include "lib/engine/file_source.h"
+#include "lib/engine/unused_tensors.h"
 #include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"
 
@@ -149,19 +150,10 @@ void check_finite(const Tensor& host, const std::string& file, const std::string
   }
 }
 
-// Warns about tensors without a place in the model. The model may lack a part of the file: an adapter, a layer, a head.
-// A folder that is being written is read to compare it with the model that it is made from, of which the same was told.
-void tell_unused(const FileSource& source, bool expected) {
-  if (is_temporary(base_name(source.folder().path()))) return;
-  constexpr std::size_t most = 8;
-  const std::vector<std::string> names = source.unused();
-  if (names.empty()) return;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > most) text += ", ...";
-  const std::string line = fmt::format("{}: {} of its tensors are not used, because this model has no such weights: {}",
-                                       source.folder().path(), names.size(), text);
-  expected ? log_info("{}", line) : log_warning("{}", line);
+// Warns about tensors without a place in the model: an adapter, a layer, a head. A folder that is being written is read
+// to compare it with the model that it is made from, of which the same was told.
+void tell_unused(const FileSource& source) {
+  if (!is_temporary(base_name(source.folder().path()))) warn_of_unused(source.folder().path(), source.unused());
 }
 
 // The codes that become the numbers of a tensor; nothing for codes that stay codes and for other entries.
@@ -327,7 +319,7 @@ std::vector<std::string> load_weights(const std::string& path, Weights& weights,
       get(weights.machine(), source, source.require(parameter.name, parameter.aliases), parameter.value,
           parameter.transposed_in_file, file_shape(parameter));
   }
-  tell_unused(source, options.fresh || options.may_miss);
+  tell_unused(source);
   return kept;
 }
 

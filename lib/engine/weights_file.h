@@ -26,7 +26,7 @@ void save_weights(const std::string& path, const Weights& weights, FileTypes typ
 void save_weights(const Folder& folder, const std::string& name, const Weights& weights, FileTypes types);
 // `path`: a file, or a folder with model.safetensors or shards. Every parameter must exist with its shape, under its
 // name or an alias; if several exist, they must agree. Chains must match config.json (io::describe()). Throws
-// InputError with the names of file and tensor. A message names tensors without a place in the model. A chain that is
+// InputError with the names of file and tensor. A warning names tensors without a place in the model. A chain that is
 // stored with a gauge can fill one without.
 struct LoadOptions {
   std::function<bool(const Parameter&)> fresh;     // keeps its value, whatever the file contains

@@ -86,7 +86,8 @@ class Links {
     return fs::canonical(path, error);
   }
   static bool is_below(const fs::path& path, const fs::path& folder) {
-    return !folder.empty() && std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+    return !folder.empty() &&
+           std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
   }
   // models--NAME/snapshots/REVISION/file links to models--NAME/blobs/HASH.
   static bool is_blob(const fs::path& target) {
@@ -151,9 +152,8 @@ class Collector {
 
   bool is_full() const { return names_.size() >= most_entries; }
   bool is_module(const std::string& folder) const {
-    return std::any_of(modules_.begin(), modules_.end(), [&](const std::string& module) {
-      return module == folder || module.starts_with(folder + "/");
-    });
+    return std::any_of(modules_.begin(), modules_.end(),
+                       [&](const std::string& module) { return module == folder || module.starts_with(folder + "/"); });
   }
 
   std::string root_;

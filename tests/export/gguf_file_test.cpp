@@ -273,14 +273,22 @@ TEST_CASE("gguf file: qwen3 has norms of heads and no pairs of rows") {
   CHECK((spec_of(back).head_size == 32 && !spec_of(back).qkv_bias));
 }
 
-TEST_CASE("gguf file: a window of keys, and norms of heads of other families, are refused") {
+TEST_CASE(
+    "gguf file: a window of keys is refused, a missing tensor too; norms of heads of other families are left out") {
   SmallLlama near({}, {{"model_type", "mistral"}, {"architectures", {"MistralForCausalLM"}}, {"sliding_window", 5}});
   const io::ModelFolder folder = near.open();
   CHECK_THROWS_WITH(exporting::write_gguf_file(folder, spec_of(folder), {}, {near / "m.gguf"}),
                     Contains("sliding_window is 5"));
   SmallLlama normed({}, {{"model_type", "qwen3"}, {"architectures", {"Qwen3ForCausalLM"}}, {"head_dim", 32}});
-  CHECK_THROWS_WITH(exporting::write_gguf_file(normed.open(), models::DecoderSpec(), {}, {normed / "m.gguf"}),
-                    Contains("has no name in GGUF files of llama models"));
+  const io::ModelFolder norms = normed.open();
+  models::DecoderSpec spec = spec_of(norms);
+  spec.head_norms = false;
+  CHECK(exporting::write_gguf_file(norms, spec, {}, {normed / "m.gguf"}).unused ==
+        std::vector<std::string>{"model.layers.0.self_attn.k_norm.weight", "model.layers.0.self_attn.q_norm.weight"});
+  CHECK_FALSE(io::GgufFile(normed / "m.gguf").find("blk.0.attn_k_norm.weight"));
+  spec.layers = 2;
+  CHECK_THROWS_WITH(exporting::write_gguf_file(norms, spec, {}, {normed / "n.gguf"}),
+                    Contains("tensor model.layers.1.") && Contains("is missing"));
 }
 
 TEST_CASE("gguf file: scaled positions") {

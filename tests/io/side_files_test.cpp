@@ -49,8 +49,7 @@ TEST_CASE("side files: links to folders, pipes and devices do not go along, link
   REQUIRE(::mkfifo((folder / "from/pipe").c_str(), 0666) == 0);
   const Copied files = copy(folder / "from", folder / "to");
   CHECK(files.copied == std::vector<std::string>{"vocab.txt", "docs/a"});
-  CHECK(names_of(files.skipped) ==
-        std::vector<std::string>{"again", "notes", "nothing", "pipe", "zeros", "docs/more"});
+  CHECK(names_of(files.skipped) == std::vector<std::string>{"again", "notes", "nothing", "pipe", "zeros", "docs/more"});
   CHECK(read_file(folder / "to/vocab.txt") == "from/docs/a");
   CHECK_FALSE(fs::is_symlink(folder / "to/vocab.txt"));
   CHECK(list_folder(folder / "to") == std::vector<std::string>{"docs", "vocab.txt"});
@@ -115,8 +114,8 @@ TEST_CASE("side files: those of the folder and of its modules come before other 
   const TemporaryFolder folder;
   for (const char* name : {"from/1_Pooling", "from/0_many", "from/0_more"}) make_folders(folder / name);
   for (int i = 0; i < 1200; ++i) std::ofstream(folder / fmt::format("from/0_many/{:04}", i)) << "x";
-  for (const char* name : {"from/0_more/a", "from/config.json", "from/model.safetensors", "from/vocab.txt",
-                           "from/1_Pooling/config.json"})
+  for (const char* name :
+       {"from/0_more/a", "from/config.json", "from/model.safetensors", "from/vocab.txt", "from/1_Pooling/config.json"})
     write_file_atomic(folder / name, name);
   write_file_atomic(folder / "from/modules.json", R"([{"type": "x.Transformer", "path": ""},
                                                       {"type": "x.Pooling", "path": "1_Pooling"}])");

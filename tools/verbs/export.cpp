@@ -141,9 +141,7 @@ struct Runnable {
 };
 
 Runnable runnable_model(const io::ModelFolder& folder) {
-  const auto type = folder.config().find("model_type");
-  if (type == folder.config().end() || !type->is_string() || !models::is_known_type(type->get<std::string>()))
-    return {{}, "comera does not run models of this architecture"};
+  if (!models::has_known_type(folder)) return {{}, "comera does not run models of this architecture"};
   try {
     models::ModelSpec spec = models::spec_from_folder(folder.path());
     // Dense weights once in double and once in float.

@@ -2,6 +2,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/terminal/log.h"
+#include "lib/engine/unused_tensors.h"
 #include "lib/report/output/fit.h"
 #include "lib/report/output/html.h"
 #include "lib/report/run/rank_map.h"
@@ -25,6 +26,18 @@ std::string rendered(const OptionValues& values, const report::Table& table, con
   return report::render_for_stdout(table, format);
 }
 
+// A folder of a known architecture that cannot be run is shown all the same; the verbs that run it say why they cannot.
+void warn_of_unused(const std::string& path) {
+  std::vector<std::string> names;
+  try {
+    if (!models::has_known_type(io::ModelFolder(path))) return;
+    names = engine::unused_tensors(path, *models::make_model(models::spec_from_folder(path), DType::f32));
+  } catch (const InputError& error) {
+    log_detail("{}: its tensors are not compared with its config.json: {}", path, error.what());
+  }
+  engine::warn_of_unused(path, names);
+}
+
 report::ModelReport read(const OptionValues& values, std::size_t index) {
   if (const std::string& path = values.positionals()[index]; path.ends_with(".onnx"))
     fail_input(
@@ -33,6 +46,7 @@ report::ModelReport read(const OptionValues& values, std::size_t index) {
         "`comera tensorize {} --ratio 2 --dry-run`",
         path, path);
   report::ModelReport model = report::read_model_report(values.positionals()[index]);
+  warn_of_unused(values.positionals()[index]);
   if (values.has("filter")) report::filter(model, values.text("filter"));
   if (values.has("sort")) report::sort(model, values.text("sort"));
   return model;

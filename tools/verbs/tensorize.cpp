@@ -391,9 +391,7 @@ int run_with(const OptionValues& values, compress::Tensorizer& tensorizer,
 
 // A folder of a known architecture must be a complete model. Other folders are compressed weight by weight.
 void check_model(const std::string& model) {
-  const io::ModelFolder folder(model);
-  const auto type = folder.config().find("model_type");
-  if (type == folder.config().end() || !type->is_string() || !models::is_known_type(type->get<std::string>())) return;
+  if (!models::has_known_type(io::ModelFolder(model))) return;
   try {
     engine::check_weights(model, *models::make_model(models::spec_from_folder(model), DType::f32));
   } catch (const InputError& error) {

@@ -10,6 +10,8 @@
 #include "lib/core/error.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
+#include "lib/engine/unused_tensors.h"
+#include "lib/engine/weights_file.h"
 #include "lib/export/chains.h"
 #include "lib/export/corrections.h"
 #include "lib/export/gguf/gguf_tokens.h"
@@ -19,6 +21,7 @@
 #include "lib/io/gguf/gguf_names.h"
 #include "lib/io/gguf/gguf_rope.h"
 #include "lib/quant/grid.h"
+#include "models/architecture.h"
 
 namespace comera::exporting {
 namespace {
@@ -68,6 +71,7 @@ class Plan {
           "{}: its positions are of kind llama3, and llama.cpp reads their divisors ({}) for llama models alone; "
           "export the model --to safetensors",
           folder.config_path(), io::rope_divisors_name);
+    check_source();
     add_weights();
     add_keys();
     for (const Weight& weight : list_) tensors_.push_back(weight.tensor);
@@ -105,6 +109,7 @@ class Plan {
     const io::GgufWeights model(file);
     std::map<std::string, const io::StoredTensor*> read;
     for (const io::StoredTensor& tensor : model.tensors()) read[tensor.name] = &tensor;
+    check_tensors(*file, tensors_);
     TaskProgress task("checking tensors", std::ssize(list_));
     for (const Weight& weight : list_) {
       check_stop();
@@ -113,7 +118,9 @@ class Plan {
           file->read_row(*file->find(io::rope_divisors_name), row, out);
         });
       } else {
-        const io::StoredTensor& tensor = *read.at(weight.name);
+        const auto found = read.find(weight.name);
+        if (found == read.end()) fail_written(weight.name, "is missing");
+        const io::StoredTensor& tensor = *found->second;
         compare(weight, [&](std::int64_t row, std::span<float> out) { model.read_strip(tensor, row, out); });
         model.forget(tensor);
       }
@@ -121,16 +128,47 @@ class Plan {
     }
   }
 
+  // The same for the file of corrections.
+  void check_adapter(const std::string& path) const {
+    const io::GgufFile file(path);
+    check_tensors(file, corrections_);
+    for (const io::GgufTensorToWrite& tensor : corrections_) {
+      check_stop();
+      const Weight& weight = corrected(tensor);
+      const bool left = tensor.name.ends_with("_a");
+      auto [a, b] = read_correction(folder_, *weight.chain, weights_.block().threshold);
+      const Matrix& wanted = left ? a : b;
+      compare(weight.name + (left ? ".lora_a" : ".lora_b"), tensor.type, wanted,
+              [&](std::int64_t row, std::span<float> out) {
+                file.read_row(*file.find(tensor.name),
+                              left || weight.head_rows == 0 ? row : io::paired_row(row, weight.head_rows), out);
+              });
+    }
+  }
+
  private:
+  // The rules of every reader: a missing tensor is refused by its name, one without a place in the model is left out.
+  void check_source() {
+    const auto model = models::make_model(spec_, DType::f32);
+    engine::check_weights(folder_.path(), *model, {.fresh = {}, .may_miss = {}, .adapter = folder_.adapter()});
+    wrote_.unused = engine::unused_tensors(folder_.path(), *model, folder_.adapter());
+  }
+
   void add_weights() {
     std::set<std::string> parts;
+    const std::set<std::string> unused(wrote_.unused.begin(), wrote_.unused.end());
     for (const io::ChainSpec& chain : weights_.block().chains) {
-      for (io::ChainPart& part : io::parts_of(chain)) parts.insert(std::move(part.name));
-      add_chain(chain);
+      bool used = true;
+      for (io::ChainPart& part : io::parts_of(chain)) {
+        used = used && !unused.contains(part.name);
+        parts.insert(std::move(part.name));
+      }
+      if (used) add_chain(chain);
     }
     for (const io::ModelFolder::Entry& entry : folder_.entries()) {
       const io::StoredTensor& tensor = entry.tensor;
-      if (parts.contains(tensor.name) || tensor.name.ends_with("rotary_emb.inv_freq")) continue;
+      if (parts.contains(tensor.name) || unused.contains(tensor.name) || tensor.name.ends_with("rotary_emb.inv_freq"))
+        continue;
       if (spec_.tied && tensor.name == "lm_head.weight") continue;
       add({tensor.name}, dense_type(tensor.type, tensor.shape), tensor.shape);
     }
@@ -162,7 +200,7 @@ class Plan {
 
   void add(Weight weight, GgufType type, const io::FileShape& shape) {
     const auto name = io::gguf_name(weight.name);
-    if (!name || (io::is_head_norm(*name) && !spec_.head_norms))
+    if (!name)
       fail_input("{}: tensor {} has no name in GGUF files of {} models", folder_.path(), weight.name, architecture());
     weight.tensor = {*name, type, shape};
     const bool pairs = spec_.family == models::DecoderFamily::llama;  // llama.cpp rotates the halves of qwen's heads
@@ -274,8 +312,12 @@ class Plan {
     }
   }
 
+  const Weight& corrected(const io::GgufTensorToWrite& tensor) const {
+    return *by_name_.at(tensor.name.substr(0, tensor.name.rfind('.')));
+  }
+
   void fill_factor(const io::GgufTensorToWrite& tensor, io::GgufSink& sink) const {
-    const Weight& weight = *by_name_.at(tensor.name.substr(0, tensor.name.rfind('.')));
+    const Weight& weight = corrected(tensor);
     const auto [a, b] = read_correction(folder_, *weight.chain, weights_.block().threshold);
     if (tensor.name.ends_with("_a")) return sink.floats(a.values);
     for (std::int64_t row = 0; row < b.rows; ++row)
@@ -317,21 +359,43 @@ class Plan {
     folder_.file_of(entry).forget(entry.tensor);
   }
 
-  // `read` gives a row of the folder's order.
-  void compare(const Weight& weight, const std::function<void(std::int64_t, std::span<float>)>& read) const {
-    const Matrix numbers = numbers_of(weight);
-    const GgufType type = weight.tensor.type;
+  [[noreturn]] void fail_written(const std::string& name, const std::string& what) const {
+    fail_run("[export] {}: tensor {} of the written file {}; the file is not kept, please report this", folder_.path(),
+             name, what);
+  }
+
+  // The written file has these tensors with their types and shapes, and no others.
+  void check_tensors(const io::GgufFile& file, const std::vector<io::GgufTensorToWrite>& wanted) const {
+    std::set<std::string> names;
+    for (const io::GgufTensorToWrite& tensor : wanted) {
+      names.insert(tensor.name);
+      const io::GgufTensor* found = file.find(tensor.name);
+      if (!found) fail_written(tensor.name, "is missing");
+      if (found->type != tensor.type || found->shape != tensor.shape)
+        fail_written(tensor.name, "has another type or shape");
+    }
+    for (const io::GgufTensor& tensor : file.tensors())
+      if (!names.contains(tensor.name)) fail_written(tensor.name, "is not of the model");
+  }
+
+  using ReadRow = std::function<void(std::int64_t, std::span<float>)>;  // a row of the folder's order
+
+  void compare(const Weight& weight, const ReadRow& read) const {
+    compare(weight.name, weight.tensor.type, numbers_of(weight), read);
+  }
+
+  void compare(const std::string& name, GgufType type, const Matrix& numbers, const ReadRow& read) const {
     // Rounding to half precision, and of a scale below 2^-13 that was halved.
     const double relative = type == GgufType::F16 ? 0x1p-11 : type == GgufType::BF16 ? 0x1p-8 : 0;
     const double absolute = type == GgufType::F16 ? 0x1p-25 : io::is_quantised(type) ? 0x1p-22 : 0;
-    std::vector<float> row(static_cast<std::size_t>(weight.columns()));
-    for (std::int64_t r = 0; r < weight.rows(); ++r) {
+    std::vector<float> row(static_cast<std::size_t>(numbers.columns));
+    for (std::int64_t r = 0; r < numbers.rows; ++r) {
       read(r, row);
       const float* wanted = numbers.row(r);
       for (std::size_t i = 0; i < row.size(); ++i) {
         if (std::abs(static_cast<double>(row[i]) - wanted[i]) <= relative * std::abs(wanted[i]) + absolute) continue;
         fail_input("[export] {}: the number {} at row {}, column {} of {} becomes {}; {}", folder_.path(), wanted[i], r,
-                   i, weight.name, row[i],
+                   i, name, row[i],
                    options_.half ? "half precision ends at 65504, leave out --dtype fp16"
                                  : "the file is not written, please report this");
       }
@@ -374,6 +438,7 @@ GgufWrote write_gguf_file(const io::ModelFolder& folder, const models::DecoderSp
     AtomicFile file(files[1]);
     plan.write_adapter(file.writer());
     file.commit();
+    plan.check_adapter(files[1]);
   }
   check_stop();
   const Folder from(making.temporary()), to(parent_path(target.path));

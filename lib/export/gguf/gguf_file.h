@@ -22,7 +22,8 @@ struct GgufWrote {
   std::vector<std::string> widened = {};   // 2 and 3 bits, groups above 32: the same numbers in Q4_0
   // Chains that were multiplied out, grids whose lines are no whole blocks, and tables on grids with exact rows.
   std::vector<std::string> dense = {};
-  std::string without_tokenizer = {};  // why the file has no tokenizer; empty: it has one
+  std::vector<std::string> unused = {};  // tensors without a place in the model, which the file does not hold
+  std::string without_tokenizer = {};    // why the file has no tokenizer; empty: it has one
 };
 
 // The sizes that write_gguf_file() would write.

@@ -64,6 +64,23 @@ run "$COMERA" inspect half.gguf --json
 expect_json "{l['form'] for l in d['layers'] if l['kind'] == 'linear'} == {'dense'} and \
     all(l['bytes'] == 2 * l['parameters'] for l in d['layers'] if l['kind'] == 'linear')"
 
+# A config.json of more layers than the file holds is refused; tensors without a place are named and left out.
+layers() {
+  rm -rf "llama$1" && cp -r llama "llama$1"
+  sed -i "s/\"num_hidden_layers\": 2/\"num_hidden_layers\": $1/" "llama$1/config.json"
+}
+layers 3
+run "$COMERA" export llama3 -o llama3.gguf
+expect_refused 'llama3/model.safetensors: tensor model.layers.2.* is missing'
+expect_no_file llama3.gguf
+layers 1
+run "$COMERA" export llama1 -o llama1.gguf --quiet
+expect_exit 0
+expect_err '^warning: llama1: [0-9]* of its tensors are not used, because this model has no such weights: model.layers.1.'
+run "$COMERA" inspect llama1.gguf --json
+expect_no_err
+expect_json "not any('blk.1.' in l['name'] for l in d['layers']) and any('blk.0.' in l['name'] for l in d['layers'])"
+
 # What is there stays; what cannot be done is refused.
 run "$COMERA" export bits8 -o bits8.gguf
 expect_exit 2

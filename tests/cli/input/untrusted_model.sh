@@ -49,7 +49,19 @@ expect_json "{layer['name'] for layer in d['layers']} >= {'bert.encoder.layer.0.
 run "$COMERA" evaluate bad --data dev.tsv "${columns[@]}"
 expect_exit 0
 expect_err 'bad: 2 of its tensors are not used, because this model has no such weights: .*query\.rank\.weight'
+# --quiet hides no warning; an answer is that of a part of the model.
+for verb in 'inspect bad' "finetune bad --data train.tsv ${columns[*]} --steps 1 -o further --quiet" \
+  "finetune bad --data train.tsv --text text --label label --steps 1 -o anew --quiet --new-head" \
+  'evaluate run --against bad --data dev.tsv --quiet'; do
+  # shellcheck disable=SC2086  # several words
+  run "$COMERA" $verb
+  expect_exit 0
+  expect_err '^warning: bad: 2 of its tensors are not used, because this model has no such weights: .*query'
+done
 run "$COMERA" evaluate run --data dev.tsv
+expect_exit 0
+expect_no_err
+run "$COMERA" inspect run
 expect_exit 0
 expect_no_err
 
