@@ -86,6 +86,30 @@ OwnedFiles recipe_files(const std::string& recipe, const std::string& file_name)
   return files;
 }
 
+OwnedState state_of(const Folder& folder, const OwnedFiles::value_type& file) {
+  const auto& [name, checksum] = file;
+  if (!is_inside(name)) return OwnedState::missing;
+  if (const std::size_t slash = name.find('/'); slash != std::string::npos) {
+    const std::string first = name.substr(0, slash);
+    if (folder.kind(first) != EntryKind::folder) return OwnedState::missing;
+    return state_of(folder.folder(first), {name.substr(slash + 1), checksum});
+  }
+  if (folder.kind(name) != EntryKind::file) return OwnedState::missing;
+  return checksum.empty() || hash_file(folder, name) == checksum ? OwnedState::whole : OwnedState::changed;
+}
+
+bool is_document(const std::string& name) {
+  const std::string file = base_name(name);
+  return file.ends_with(".md") || file.starts_with("LICENSE") || file.starts_with("NOTICE");
+}
+
+void move_owned(const Folder& from, const Folder& to, const std::string& name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string::npos) return from.rename(name, to, name);
+  const std::string first = name.substr(0, slash);
+  move_owned(from.folder(first), to.make_folder(first), name.substr(slash + 1));
+}
+
 void remove_owned(const Folder& folder, const OwnedFiles& files) {
   for (const auto& [name, checksum] : files)
     if (is_inside(name)) remove_one(folder, name, checksum);

@@ -150,10 +150,38 @@ OwnedFiles RunFolder::files_before() const {
   } catch (const InputError&) {
     files = recipe_files("", recipe_path());
   }
-  std::erase_if(files, [&](const auto& file) {
-    return file.first.find('/') == std::string::npos && folder_->kind(file.first) != EntryKind::file;
-  });
+  std::erase_if(files, [&](const auto& file) { return state_of(*folder_, file) == OwnedState::missing; });
   return files;
+}
+
+// A folder without them is another model: of other pooling, of other tokens.
+void RunFolder::mend(const std::function<void(const Folder& folder)>& others, bool override_changes) {
+  OwnedFiles lost = recipe_files(read_file(*folder_, recipe_name, io::largest_recipe), recipe_path());
+  std::erase_if(lost, [&](const auto& file) {
+    const OwnedState state = file.second.empty() ? OwnedState::whole : state_of(*folder_, file);
+    return state == OwnedState::whole || (state == OwnedState::changed && is_document(file.first));
+  });
+  if (lost.empty()) return;
+  remove_leftovers(*folder_);
+  const Temporary staged(*folder_, "files", EntryKind::folder);
+  const Folder files = staged.folder();
+  others(files);
+  for (const auto& file : lost) {
+    const bool missing = state_of(*folder_, file) == OwnedState::missing;
+    const std::string what = fmt::format("{} {}", join_path(path_, printable(file.first)),
+                                         missing ? "is missing" : "was changed since the run began");
+    if (state_of(files, file) == OwnedState::whole) {
+      move_owned(files, *folder_, file.first);
+      log_warning("[resume] {}; it is there again from the model that the run began with", what);
+      continue;
+    }
+    if (!override_changes)
+      fail_input(
+          "[resume] {}, and the model that the run began with does not hold it as it was; put it back, or resume "
+          "without it by --override",
+          what);
+    log_warning("[resume] {}; resuming because of --override", what);
+  }
 }
 
 // The old recipe stays until the new one replaces it, so that a run killed in between still has the list of its files.

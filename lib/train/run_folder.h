@@ -38,6 +38,10 @@ class RunFolder {
   // folders into the empty folder that it receives: tokenizer, and the files of a model beside its weights. Only when
   // these are complete does `replace` remove the existing run (owned_files.h), and nothing else.
   void create(const std::optional<std::string>& recipe, const std::function<void(const Folder& folder)>& others = {});
+  // For a run that resumes: every file that its recipe lists must exist with its checksum. Takes a missing or changed
+  // one from those that `others` writes, if they have that checksum; else InputError with its name, or a warning with
+  // `override_changes`. Changed documents (README.md) stay as they are.
+  void mend(const std::function<void(const Folder& folder)>& others, bool override_changes);
   void save_recipe(const std::string& recipe);
 
   const std::string& path() const { return path_; }

@@ -128,16 +128,20 @@ std::string Trainer::recipe() const {
 void Trainer::create_folder() {
   const bool fresh = state_.step == 0;
   if (fresh || !ended()) saved_recipe_ = recipe();
-  folder_.create(saved_recipe_, [&](const Folder& folder) {
-    if (!fresh) return;
+  folder_.create(saved_recipe_, fresh ? others() : nullptr);
+}
+
+std::function<void(const Folder&)> Trainer::others() const {
+  return [this](const Folder& folder) {
     inputs_.data->save(folder);
     if (inputs_.side_files) inputs_.side_files(folder);
-  });
+  };
 }
 
 // Reads all inputs before it changes the folder.
 void Trainer::begin() {
   const bool fresh = state_.step == 0;
+  if (!fresh) folder_.mend(others(), inputs_.skip_damaged);
   if (callbacks_.start) callbacks_.start(memory_table());
   if (!inputs_.machine.backend->device.free_bytes)
     meter_ = MemoryMeter();  // excludes host memory of data and readers from the step's peak

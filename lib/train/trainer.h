@@ -82,6 +82,7 @@ class Trainer {
   std::string recipe() const;
   void begin();
   void create_folder();
+  std::function<void(const Folder&)> others() const;  // writes the files that a model folder needs beside its weights
   void take_up();
   void set_rates();
   bool train_step();  // false: abandoned because of a signal

@@ -63,6 +63,7 @@ for ((fault = 1; fault < 1000; ++fault)); do
   [ "$code" = 0 ] && break
   expect_exit 137
   kills=$((kills + 1))
+  [ -e stopped ] || [ ! -e run/checkpoints/step-00000002/state.json ] || { cp -r run stopped && rm -f stopped/.[a-z]*; }
   run "$COMERA" finetune base "${options[@]}" -o run --resume
   expect_exit 0
   last="finetune --resume after COMERA_FAULT_AT=$fault"
@@ -72,5 +73,38 @@ for ((fault = 1; fault < 1000; ++fault)); do
   cmp -s whole.answer .out || fail "predictions after a kill at write $fault are those of a whole run"
 done
 [ "$kills" -gt 100 ] || fail "the run is killed at more than 100 writes"
+
+# A file beside the weights that is lost or changed makes another model of the folder. It comes again from the model.
+for damage in 'rm -r modules.json 1_Pooling' 'rm vocab.txt' 'printf "%s\n" "[PAD]" "[UNK]" "[CLS]" "[SEP]" x >vocab.txt' \
+  'printf "{}" >1_Pooling/config.json' 'rm tokenizer_config.json' 'rm -r docs README.md'; do
+  rm -rf run && cp -r stopped run
+  (cd run && eval "$damage") || fail "damage: $damage"
+  last="$damage"
+  run "$COMERA" finetune --resume run
+  expect_exit 0
+  expect_err '^warning: \[resume\] run/.* (is missing|was changed since the run began); it is there again from the model'
+  files run >mended.files
+  diff whole.files mended.files >.err || fail "after '$damage' the folder equals that of an uninterrupted run"
+  run_with "$sentences" "$COMERA" predict run
+  cmp -s whole.answer .out || fail "predictions after '$damage' are those of a whole run"
+done
+# A README of the user stays; what the model no longer holds is named.
+rm -rf run && cp -r stopped run
+printf 'mine\n' >run/README.md
+run "$COMERA" finetune --resume run
+expect_exit 0
+expect_equal "$(cat run/README.md)" mine
+cp -r base kept
+printf '{"pooling_mode_mean_tokens": true}' >base/1_Pooling/config.json
+rm -rf run && cp -r stopped run
+rm run/1_Pooling/config.json
+files run >before.files
+run "$COMERA" finetune --resume run
+expect_refused '\[resume\] run/1_Pooling/config.json is missing, and the model that the run began with does not hold it'
+files run >after.files
+expect_same_bytes before.files after.files
+run "$COMERA" finetune --resume run --override
+expect_exit 0
+expect_err 'warning: \[resume\] run/1_Pooling/config.json is missing; resuming because of --override'
 echo "$kills kills"
 finish
