@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "lib/compress/fit/work.h"
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
 #include "lib/core/files/outputs.h"
@@ -65,6 +66,16 @@ void refuse_outside_data(const OptionValues& values) {
   check_outputs(values.table().verb(), inputs, outputs);
 }
 
+// Everything that a job has in its work folder: the graph's weights, their chains, the unfinished chains, new graphs.
+std::vector<std::string> names_of_work() {
+  std::vector<std::string> names{"*.onnx", "*.onnx.data", "chains.partial/"};
+  for (const std::string& name : compress::work_names()) names.push_back("chains.partial/" + name);
+  for (const char* folder : {"dense", "chains"})
+    for (const char* inside : {"", "*/", "*.safetensors", "*.json", "*.html", "source.hash"})
+      names.push_back(fmt::format("{}/{}", folder, inside));
+  return names;
+}
+
 }  // namespace
 
 OnnxJob::OnnxJob(const OptionValues& values, bool only_plans)
@@ -89,7 +100,7 @@ OnnxJob::OnnxJob(const OptionValues& values, bool only_plans)
 
 void OnnxJob::open_work() {
   if (!output_.empty()) {
-    resumed_ = std::make_unique<WorkPlace>(output_ + ".partial");
+    resumed_ = std::make_unique<WorkPlace>(output_ + ".partial", names_of_work());
     work_ = resumed_->path();
     remove_tree(join_path(work_, "chains"));  // left by a run that was killed while it wrote the graph
     return;

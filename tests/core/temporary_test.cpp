@@ -1,6 +1,7 @@
 #include "lib/core/files/temporary.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
@@ -199,6 +200,30 @@ TEST_CASE("folder lock: many competing processes hold it one at a time") {
   CHECK(read_file(place / "count").size() == processes * rounds);
 }
 
+TEST_CASE("folder lock: only its holder writes files into the folder and below it") {
+  const TemporaryFolder place;
+  make_folders(place / "run/below");
+  {
+    const FolderLock lock(Folder(place / "run"));
+    for (const char* name : {"run/a", "run/below/b"}) write_file_atomic(place / name, "x");
+    refuse_locked_above(place / "run/new/deeper");
+  }
+  // A lock that no FolderLock of this process holds, as that of another process.
+  write(place / "run/.comera.lock", "comera lock: process 1 on host since then\n");
+  const Descriptor theirs(::open((place / "run/.comera.lock").c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(::flock(theirs.value(), LOCK_EX | LOCK_NB) == 0);
+  for (const char* name : {"run/a", "run/c", "run/below/b"})
+    CHECK_THROWS_WITH(write_file_atomic(place / name, "theirs"),
+                      Contains("run: process 1 on host since then writes to this folder"));
+  CHECK_THROWS_AS(AtomicFolder(place / "run/below/made"), InputError);
+  CHECK_THROWS_AS(refuse_locked_above(place / "run/new/deeper"), InputError);
+  CHECK(read_file(place / "run/a") == "x");
+  CHECK(list_folder(place / "run") == Names{".comera.lock", "a", "below"});
+  write_file_atomic(place / "beside", "x");
+  ::flock(theirs.value(), LOCK_UN);
+  write_file_atomic(place / "run/a", "y");
+}
+
 TEST_CASE("folder lock: a foreign file or link with the lock's name is refused") {
   const TemporaryFolder place;
   const Folder folder(place.path());
@@ -220,12 +245,12 @@ TEST_CASE("folder lock: a foreign file or link with the lock's name is refused")
 TEST_CASE("work place: continued with its mark, refused without it, and removed atomically") {
   const TemporaryFolder place;
   {
-    const WorkPlace work(place / "out.partial");
+    const WorkPlace work(place / "out.partial", {"layer"});
     write(work.path() + "/layer", "x");
-    CHECK_THROWS_WITH(WorkPlace(place / "out.partial"), Contains("process"));
+    CHECK_THROWS_WITH(WorkPlace(place / "out.partial", {"layer"}), Contains("process"));
   }
   {
-    WorkPlace work(place / "out.partial");
+    WorkPlace work(place / "out.partial", {"layer"});
     CHECK(path_exists(work.path() + "/layer"));
     work.clear();
     CHECK_FALSE(path_exists(work.path() + "/layer"));
@@ -234,13 +259,43 @@ TEST_CASE("work place: continued with its mark, refused without it, and removed 
   CHECK(list_folder(place.path()).empty());
   make_folders(place / "elsewhere");
   std::filesystem::create_directory_symlink(place / "elsewhere", place / "link.partial");
-  CHECK_THROWS_WITH(WorkPlace(place / "link.partial"), Contains("is a link"));
+  CHECK_THROWS_WITH(WorkPlace(place / "link.partial", {"layer"}), Contains("is a link"));
   for (const char* name : {"full.partial", "empty.partial"}) make_folders(place / name);
   write(place / "full.partial/thing", "theirs");
-  CHECK_THROWS_WITH(WorkPlace(place / "full.partial"), Contains("none of this program's"));
-  CHECK_THROWS_WITH(WorkPlace(place / "empty.partial"), Contains("none of this program's"));
+  CHECK_THROWS_WITH(WorkPlace(place / "full.partial", {"layer"}), Contains("none of this program's"));
+  CHECK_THROWS_WITH(WorkPlace(place / "empty.partial", {"layer"}), Contains("none of this program's"));
   CHECK(list_folder(place / "full.partial") == Names{"thing"});
   CHECK(path_exists(place / "empty.partial"));
+}
+
+TEST_CASE("work place: files of others in it are refused by name, and are never removed") {
+  const TemporaryFolder place;
+  const std::vector<std::string> own{"layer-[0-9]", "dense/", "dense/*.weights"};
+  const std::string path = place / "out.partial";
+  {
+    const WorkPlace work(path, own);
+    make_folders(path + "/dense");
+    for (const char* name : {"/layer-1", "/dense/a.weights"}) write(path + name, "x");
+  }
+  const auto refused = [&](const std::string& name) {
+    write(path + "/" + name, "theirs");
+    CHECK_THROWS_WITH(WorkPlace(path, own), Contains("out.partial/" + name + ": is no file of the unfinished work"));
+    CHECK(read_file(path + "/" + name) == "theirs");
+    std::filesystem::remove(path + "/" + name);
+  };
+  for (const char* name : {"mine", "layer-1.bak", "dense/mine"}) refused(name);
+  make_folders(path + "/layer-2");  // a folder with the name of a file
+  CHECK_THROWS_WITH(WorkPlace(path, own), Contains("layer-2"));
+  std::filesystem::remove(path + "/layer-2");
+  // What comes while the work goes on stays, without the work.
+  WorkPlace work(path, own);
+  for (const char* name : {"/dense/mine", "/mine"}) write(path + name, "theirs");
+  CHECK_THROWS_WITH(work.clear(), Contains("dense/mine"));
+  work.remove();
+  CHECK(read_file(path + "/dense/mine") == "theirs");
+  CHECK(read_file(path + "/mine") == "theirs");
+  CHECK_FALSE(path_exists(path + "/layer-1"));
+  CHECK_FALSE(path_exists(path + "/dense/a.weights"));
 }
 
 TEST_CASE("work place: killed before any single change it is taken up or made again") {
@@ -250,14 +305,14 @@ TEST_CASE("work place: killed before any single change it is taken up or made ag
     REQUIRE(kills < 100);
     status = in_child([&] {
       ::setenv("COMERA_FAULT_AT", std::to_string(file_changes() + static_cast<unsigned>(kills) + 1).c_str(), 1);
-      WorkPlace work(place / "out.partial");
+      WorkPlace work(place / "out.partial", {"layer"});
       write_file_atomic(work.path() + "/layer", "x");
       work.remove();
     });
-    CHECK(in_child([&] { const WorkPlace work(place / "out.partial"); }) == 0);
+    CHECK(in_child([&] { const WorkPlace work(place / "out.partial", {"layer"}); }) == 0);
   }
   CHECK(kills > 12);
-  CHECK(in_child([&] { WorkPlace(place / "out.partial").remove(); }) == 0);
+  CHECK(in_child([&] { WorkPlace(place / "out.partial", {"layer"}).remove(); }) == 0);
   CHECK(in_child([&] { remove_leftovers(Folder(place.path())); }) == 0);
   CHECK(list_folder(place.path()).empty());
 }

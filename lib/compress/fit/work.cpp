@@ -28,7 +28,13 @@ std::string trimmed(std::string path) {
 
 }  // namespace
 
-WorkFolder::WorkFolder(const std::string& output, const std::string& key) : place_(trimmed(output) + ".partial") {
+std::vector<std::string> work_names() {
+  const std::string size = "plan-[0-9]*-", number = "-[0-9][0-9][0-9][0-9][0-9]*.safetensors";
+  return {"key", size + "layer" + number, size + "refined" + number, size + "block" + number};
+}
+
+WorkFolder::WorkFolder(const std::string& output, const std::string& key)
+    : place_(trimmed(output) + ".partial", work_names()) {
   const std::string key_path = join_path(place_.path(), "key");
   if (path_exists(key_path) && read_file(key_path, 1 << 16) == key) {
     log_info("going on where {} was left", place_.path());

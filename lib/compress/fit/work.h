@@ -12,6 +12,9 @@
 
 namespace comera::compress {
 
+// The relative names of all files in a work folder, as globs.
+std::vector<std::string> work_names();
+
 class WorkFolder {
  public:
   // `key` represents all settings that determine the result. Data of another key is removed.

@@ -8,6 +8,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/files/file.h"
+#include "lib/core/files/folder_lock.h"
 #include "lib/core/glob.h"
 
 namespace comera {
@@ -112,6 +113,7 @@ void check_outputs(const std::string& verb, const std::vector<NamedPath>& inputs
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Resolved written = resolved(outputs[i].path);
     if (!written.looked_at) continue;
+    refuse_locked_above(written.path.string());
     for (const NamedPath& input : inputs) check_pair(verb, outputs[i], written, input);
     for (std::size_t j = 0; j < i; ++j)
       if (same(resolved(outputs[j].path), written))

@@ -14,7 +14,8 @@ struct NamedPath {
 };
 
 // Resolves links and compares files by device and inode, not by name. Skips paths that are neither file nor folder.
-// InputError that starts with `[verb]`, also if two outputs are the same file.
+// InputError that starts with `[verb]`, also if two outputs are the same file, or if one lies in a folder that another
+// process has locked.
 void check_outputs(const std::string& verb, const std::vector<NamedPath>& inputs,
                    const std::vector<NamedPath>& outputs);
 

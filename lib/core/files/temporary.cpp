@@ -146,6 +146,7 @@ void remove_at_once(const Folder& in, const std::string& name) {
 
 Temporary::Temporary(Folder in, std::string target, EntryKind kind)
     : in_(std::move(in)), target_(std::move(target)), kind_(kind) {
+  refuse_locked_above(in_);
   remove_leftovers(in_, target_);
   for (int attempt = 0; attempt < attempts; ++attempt) {
     name_ = new_name(target_);

@@ -12,7 +12,8 @@ namespace comera {
 
 class Temporary {
  public:
-  // First removes the leftovers of killed processes for the same target.
+  // First removes the leftovers of killed processes for the same target. InputError if another process holds the lock
+  // of the folder or of one above it.
   Temporary(Folder in, std::string target, EntryKind kind);
   Temporary(Temporary&& other) noexcept;
   Temporary& operator=(Temporary&& other) = delete;

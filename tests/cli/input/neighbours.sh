@@ -112,6 +112,32 @@ expect_refused 'linked.partial: is a link'
 expect_equal "$(ls theirs)" ''
 precious
 
+# Files of the user in the folder of unfinished work: the first is named, and none is removed.
+for made in "model -o begun" "graph.onnx -o begun.onnx"; do
+  partial=${made#* -o }.partial
+  # shellcheck disable=SC2086
+  for fault in 40 30 20 15 10; do
+    rm -rf "$partial"
+    run env COMERA_FAULT_AT=$fault "$COMERA" tensorize $made --ratio 1.3
+    [ -e "$partial/.comera.work" ] && break
+  done
+  expect_exit 137
+  mkdir "$partial/sub" && printf 'precious\n' >"$partial/sub/x" && printf 'precious\n' >"$partial/mine"
+  for left in mine sub; do
+    # shellcheck disable=SC2086
+    run "$COMERA" tensorize $made --ratio 1.3
+    expect_refused "$partial/$left: is no file of the unfinished work"
+    expect_equal "$(cat "$partial/sub/x")" precious
+    rm -f "$partial/mine"
+  done
+  rm -r "$partial/sub"
+  # shellcheck disable=SC2086
+  run "$COMERA" tensorize $made --ratio 1.3
+  expect_exit 0
+  expect_no_file "$partial"
+  rm -rf "${partial%.partial}"*
+done
+
 # The data file of a large graph is written beside it.
 printf 'precious\n' >large.onnx.data
 run "$COMERA" tensorize graph.onnx -o large.onnx --ratio 1.3

@@ -100,6 +100,16 @@ for round in 1 2 3; do
   expect_refused "process $first on "
   run "$COMERA" export whole -o both --force
   expect_refused "process $first on "
+  # Single files in the folder too: the run would lose them, or go on with those of others.
+  for command in "tokenizer train --data train.tsv --text text --vocab-size 60 -o both --force" \
+    "evaluate whole --data dev.tsv --predictions both/metrics.jsonl" "predict whole --data dev.tsv --npy both/x.npy" \
+    "tensorize whole --ratio 2 --dump-plan both/config.json" "tensorize whole --ratio 2 -o both/new/deeper" \
+    "evaluate whole --data dev.tsv --log-file both/checkpoints/log"; do
+    # shellcheck disable=SC2086  # several words
+    run "$COMERA" $command
+    kill -0 $first 2>/dev/null || break
+    expect_refused "both: process $first on $(hostname) since .* writes to this folder"
+  done
   kill -s KILL $first
   ends $first
   run "$COMERA" pretrain "${options[@]}" --seed 4 -o both --force
