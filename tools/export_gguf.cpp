@@ -11,6 +11,7 @@
 #include "lib/report/output/fit.h"
 #include "lib/report/output/json.h"
 #include "models/architecture.h"
+#include "tools/export_needs.h"
 #include "tools/program.h"
 
 namespace comera::tools {
@@ -99,11 +100,13 @@ void refuse_onnx_words(const OptionValues& values, const exporting::Target& targ
 
 int export_from_gguf(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
   refuse_onnx_words(values, target);
+  const exporting::DenseFolder planned = exporting::plan_dense_folder(folder);
+  if (!values.flag("dry-run")) exporting::check_target(target);
+  settle_needs(values, target, {planned.bytes, memory_of_largest(folder)}, needs_of(values));
   if (values.flag("dry-run")) {
-    print_folder(values, exporting::plan_dense_folder(folder));
+    print_folder(values, planned);
     return 0;
   }
-  exporting::check_target(target);
   print_folder(values, exporting::write_dense_folder(folder, target));
   return 0;
 }
@@ -124,12 +127,15 @@ int export_to_gguf(const OptionValues& values, const io::ModelFolder& folder, co
                                        .half = values.text("dtype") == "fp16"};
   const exporting::GgufWrote planned = exporting::plan_gguf_file(folder, *decoder, options, target);
   engine::warn_of_unused(folder.path(), planned.unused);
+  if (!values.flag("dry-run")) {
+    exporting::check_target(target);
+    if (!planned.adapter.empty()) exporting::check_target({planned.adapter, target.force});
+  }
+  settle_needs(values, target, {planned.bytes + planned.bytes_adapter, memory_of_largest(folder)}, needs_of(values));
   if (values.flag("dry-run")) {
     print_file(values, planned);
     return 0;
   }
-  exporting::check_target(target);
-  if (!planned.adapter.empty()) exporting::check_target({planned.adapter, target.force});
   print_file(values, exporting::write_gguf_file(folder, *decoder, options, target));
   return 0;
 }

@@ -15,8 +15,8 @@ WeightReader::WeightReader(const io::ModelFolder& folder, TaskProgress* task, Ot
   number_chains();
 }
 
-WeightReader::WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned)
-    : WeightReader(folder) {
+WeightReader::WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned, OtherForms* others)
+    : WeightReader(folder, nullptr, others) {
   block_.chains.insert(block_.chains.end(), planned.begin(), planned.end());
   shapes_alone_ = true;
   number_chains();
@@ -83,15 +83,12 @@ StoredChain WeightReader::chain(const io::ChainSpec& spec) const {
   return {spec.name, spec.rows(), spec.columns(), std::move(shapes)};
 }
 
-namespace {
-
-Matrix without_numbers(std::int64_t rows, std::int64_t columns) {
+Matrix WeightReader::shape_of(const std::string& name, std::int64_t rows, std::int64_t columns) const {
+  if (others_ && stored_spec(name)) others_->dense.insert(name);
   Matrix matrix;
   matrix.rows = rows, matrix.columns = columns;
   return matrix;
 }
-
-}  // namespace
 
 Matrix WeightReader::whole(const io::ChainSpec& spec) const {
   if (others_) others_->dense.insert(spec.name);
@@ -100,7 +97,7 @@ Matrix WeightReader::whole(const io::ChainSpec& spec) const {
 }
 
 Matrix WeightReader::linear(const std::string& name, std::int64_t in, std::int64_t out, bool conv1d) const {
-  if (shapes_alone_) return without_numbers(in, out);
+  if (shapes_alone_) return shape_of(name, in, out);
   const io::ChainSpec* spec = stored_spec(name);
   if (!spec) count(name + ".weight");
   if (!spec && conv1d) return {in, out, folder_.read_floats(name + ".weight", {in, out})};
@@ -109,7 +106,7 @@ Matrix WeightReader::linear(const std::string& name, std::int64_t in, std::int64
 }
 
 Matrix WeightReader::table(const std::string& name, std::int64_t rows, std::int64_t columns) const {
-  if (shapes_alone_) return without_numbers(rows, columns);
+  if (shapes_alone_) return shape_of(name, rows, columns);
   const io::ChainSpec* spec = stored_spec(name);
   if (!spec) count(name + ".weight");
   if (!spec) return {rows, columns, folder_.read_floats(name + ".weight", {rows, columns})};

@@ -43,7 +43,7 @@ class WeightReader {
   // multiply out, and of those that the caller widens.
   explicit WeightReader(const io::ModelFolder& folder, TaskProgress* task = nullptr, OtherForms* others = nullptr);
   // Reads the folder as if these weights were chains. Only shapes are available: cores and matrices have no numbers.
-  WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned);
+  WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned, OtherForms* others = nullptr);
 
   const io::ModelFolder& folder() const { return folder_; }
   const io::ComeraBlock& block() const { return block_; }
@@ -70,6 +70,7 @@ class WeightReader {
   void number_chains();
   const io::ChainSpec* stored_spec(const std::string& name) const;  // null if the weight is stored dense
   Matrix whole(const io::ChainSpec& spec) const;
+  Matrix shape_of(const std::string& name, std::int64_t rows, std::int64_t columns) const;
   void count(const std::string& tensor) const;
 
   const io::ModelFolder& folder_;

@@ -157,12 +157,25 @@ Difference check_dense_folder(const std::string& dense, const std::string& outpu
   return difference;
 }
 
+bool plans_by_shapes(const ExportOptions& options) {
+  return options.grids == GridForm::dense && options.form != GraphForm::factors;
+}
+
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options) {
+  engine::check_weights(folder.path(), *models::make_model(spec, DType::f32),
+                        {.fresh = {}, .may_miss = {}, .adapter = folder.adapter()});
   Exported planned;
-  const onnx::ModelProto model = counted_graph(folder, spec, options, planned.others);
-  planned.bytes = io::onnx_bytes(model);
+  onnx::ModelProto model;
+  if (plans_by_shapes(options)) {
+    model = build_graph(WeightReader(folder, std::vector<io::ChainSpec>(), &planned.others), spec, options);
+    planned.nodes = static_cast<std::uint64_t>(model.graph().node_size());
+    planned.bytes = io::planned_onnx_bytes(std::move(model));
+  } else {
+    model = counted_graph(folder, spec, options, planned.others);
+    planned.nodes = static_cast<std::uint64_t>(model.graph().node_size());
+    planned.bytes = io::onnx_bytes(model);
+  }
   planned.bytes_source = folder.bytes();
-  planned.nodes = static_cast<std::uint64_t>(model.graph().node_size());
   return planned;
 }
 

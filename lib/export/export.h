@@ -32,6 +32,8 @@ struct Exported {
   std::optional<Difference> difference = {};
 };
 
+// True if the graph is planned from headers alone. Grids and merged factors are made of their numbers.
+bool plans_by_shapes(const ExportOptions& options);
 // The bytes and nodes of the graph without writing it. InputError: weights that do not fit the configuration.
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options);
 

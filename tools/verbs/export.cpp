@@ -14,6 +14,7 @@
 #include "lib/report/output/fit.h"
 #include "lib/report/output/json.h"
 #include "tools/export_gguf.h"
+#include "tools/export_needs.h"
 #include "tools/machine.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
@@ -195,14 +196,15 @@ exporting::CheckFolder check_of(const OptionValues& values, const io::ModelFolde
 int export_dense(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
   refuse_onnx_words(values, target);
   std::optional<exporting::Difference> difference;
+  const exporting::DenseFolder planned = exporting::plan_dense_folder(folder);
+  if (!values.flag("dry-run")) exporting::check_target(target, folder.path());
+  settle_needs(values, target, {planned.bytes, memory_of_largest(folder)}, needs_of(values));
   if (values.flag("dry-run")) {
-    print_dense(values, folder.path(), exporting::plan_dense_folder(folder), difference);
+    print_dense(values, folder.path(), planned, difference);
     return 0;
   }
-  exporting::check_target(target, folder.path());
   exporting::CheckFolder check;
-  if (!exporting::plan_dense_folder(folder).chains.empty())
-    check = check_of(values, folder, target.path, "", difference);
+  if (!planned.chains.empty()) check = check_of(values, folder, target.path, "", difference);
   const exporting::DenseFolder dense = exporting::write_dense_folder(folder, target, check);
   print_dense(values, folder.path(), dense, difference);
   return 0;
@@ -237,15 +239,31 @@ void print_peft(const OptionValues& values, const exporting::PeftFolder& made,
 int export_peft(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
   refuse_onnx_words(values, target);
   std::optional<exporting::Difference> difference;
+  const exporting::PeftFolder planned = exporting::plan_peft_folder(folder);  // refuses a model without corrections
+  if (!values.flag("dry-run")) exporting::check_target(target, folder.path());
+  settle_needs(values, target, {planned.base.bytes + planned.bytes_adapter, memory_of_largest(folder)},
+               needs_of(values));
   if (values.flag("dry-run")) {
-    print_peft(values, exporting::plan_peft_folder(folder), difference);
+    print_peft(values, planned, difference);
     return 0;
   }
-  exporting::plan_peft_folder(folder);  // a model without corrections is refused first
-  exporting::check_target(target, folder.path());
   const auto check = check_of(values, folder, target.path, exporting::adapter_folder, difference);
   print_peft(values, exporting::write_peft_folder(folder, target, check), difference);
   return 0;
+}
+
+// The graph is built in memory, and the largest weight beside it. Some graphs are built for a plan too.
+Exported settle_onnx_needs(const OptionValues& values, const exporting::Target& target, const io::ModelFolder& folder,
+                           const models::ModelSpec& spec, const ExportOptions& options) {
+  if (!exporting::plans_by_shapes(options)) {
+    const std::uint64_t least = least_bytes(folder, options.form);
+    settle_needs(values, target, {.bytes = least, .memory = static_cast<double>(least), .least = true}, NeedsOf::work);
+    return values.flag("dry-run") ? exporting::plan_onnx(folder, spec, options) : Exported();
+  }
+  Exported planned = exporting::plan_onnx(folder, spec, options);
+  const double largest = options.form == GraphForm::dense ? memory_of_largest(folder) : 0;
+  settle_needs(values, target, {planned.bytes, static_cast<double>(planned.bytes) + largest}, needs_of(values));
+  return planned;
 }
 
 std::vector<Option> graph_options() {
@@ -348,11 +366,12 @@ int run_export(const OptionValues& values) {
   const models::ModelSpec spec = models::spec_from_folder(folder.path());
   hint_type(values, folder.path());
   hint_grids(options, models::common(spec), folder.path());
+  if (!values.flag("dry-run")) exporting::check_target(target, folder.path());
+  const Exported planned = settle_onnx_needs(values, target, folder, spec, options);
   if (values.flag("dry-run")) {
-    print(values, models::common(spec), exporting::plan_onnx(folder, spec, options));
+    print(values, models::common(spec), planned);
     return 0;
   }
-  exporting::check_target(target, folder.path());
   const OpenMachine open = open_machine(values);
   const auto engine = open_engine(open.machine, folder, spec);
   print(values, models::common(spec), exporting::export_onnx(folder, spec, options, target, *engine));

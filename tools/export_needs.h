@@ -1,0 +1,29 @@
+// What an export takes of the disk and of memory. A small folder of chains can claim a dense model of any size.
+#pragma once
+
+#include "lib/export/settings.h"
+#include "lib/export/target.h"
+#include "lib/io/model_folder.h"
+#include "tools/program.h"
+
+namespace comera::tools {
+
+// Memory to multiply out the largest chain of the folder: its numbers in fp32, in both orders.
+double memory_of_largest(const io::ModelFolder& folder);
+
+// The least bytes that the chains of the folder take in a graph of factors, or with numbers on grids.
+std::uint64_t least_bytes(const io::ModelFolder& folder, exporting::GraphForm form);
+
+enum class NeedsOf : std::uint8_t { plan, work };
+NeedsOf needs_of(const OptionValues& values);  // plan: --dry-run
+
+// Tells the size of the output before it is written. RunError if the disk has less free space or this process may take
+// less memory; for a plan a warning.
+struct ExportNeeds {
+  std::uint64_t bytes = 0;  // of the output
+  double memory = 0;
+  bool least = false;  // the output may be larger
+};
+void settle_needs(const OptionValues& values, const exporting::Target& target, const ExportNeeds& needs, NeedsOf of);
+
+}  // namespace comera::tools
