@@ -176,27 +176,28 @@ run "$COMERA" pretrain "${tiny[@]}" --model encoder-small --layers 1 --hidden 32
   --positions 8 --form tt --rank 1 --embedding-form tt --embedding-rank 1 --order 5 --embedding-order 2 --batch 1 \
   --steps 1 -o wide
 expect_exit 0
-limited() { (ulimit -v 4000000 -f 1000000 && exec "$@"); }
+# shellcheck disable=SC2016  # for the inner shell
+limited=(bash -c 'ulimit -v 4000000 -f 1000000 && exec "$@"' _ "$COMERA")
 for to in onnx safetensors; do
-  run limited "$COMERA" export wide --form dense --to $to -o large --dry-run --json
+  run "${limited[@]}" export wide --form dense --to $to -o large --dry-run --json
   expect_exit 0
   expect_json "d['bytes'] > 2**34"
   expect_no_file large
 done
 if [ "$(df --output=avail -B 1 . | tail -n 1)" -lt $((20 << 30)) ]; then
-  run limited "$COMERA" export wide --to safetensors -o large
+  run "${limited[@]}" export wide --to safetensors -o large
   expect_exit 1
   expect_err '^large: [0-9.]* GiB to write, .* free on its disk'
   expect_err 'large: the output has [0-9.]* GiB, and its disk has .* free; free some space'
   expect_no_file large
 fi
 if [ "$(awk '/^MemAvailable/ {print $2}' /proc/meminfo)" -lt $((16 << 20)) ]; then
-  run limited "$COMERA" export wide --form dense -o large
+  run "${limited[@]}" export wide --form dense -o large
   expect_exit 1
   expect_err '(the export takes [0-9.]* GiB of memory or more, and .* are free|its disk has .* free)'
   expect_no_file large
 fi
-run limited "$COMERA" export wide -o small
+run "${limited[@]}" export wide -o small
 expect_exit 0
 expect_err '^small: [0-9.]* MiB to write'
 finish
