@@ -209,7 +209,7 @@ bool WorkPlace::is_own(const Folder& folder, const std::string& name, const std:
 
 std::string WorkPlace::foreign(const Folder& folder, const std::string& below) const {
   for (const std::string& name : folder.names()) {
-    const std::string relative = join_path(below, name);
+    std::string relative = join_path(below, name);
     if (!is_own(folder, name, relative)) return relative;
     if (is_temporary(name) || folder.kind(name) != EntryKind::folder) continue;
     if (std::string inside = foreign(folder.folder(name), relative); !inside.empty()) return inside;
