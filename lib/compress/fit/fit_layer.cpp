@@ -88,7 +88,9 @@ LayerOutcome fit_grid(const tt::Matrix& weight, const Evidence& evidence, const 
                       const Candidate& candidate, TensorBytes& stored) {
   const bool moved = evidence.inputs && evidence.inputs->moved();
   const tt::Matrix target = moved ? target_of(weight, *evidence.inputs) : tt::Matrix();
-  GridFit fit = fit_on_grid(candidate, moved ? target : weight, evidence, plan);
+  // The training corrects the error in the residual stream better than the fit does.
+  const bool corrects = moved && !(evidence.trained_after && evidence.trained_after(plan));
+  GridFit fit = fit_on_grid(candidate, corrects ? target : weight, evidence, plan);
   LayerOutcome outcome = dense_outcome(candidate, "");
   outcome.chain = describe(fit.correction, candidate);
   outcome.chain->base = plan.grid;

@@ -7,6 +7,7 @@
 #include "lib/compress/fit/fit_layer.h"
 #include "lib/compress/plan/exact_rows.h"
 #include "lib/compress/refine/block_refiner.h"
+#include "lib/compress/refine/where_it_pays.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "models/decoder/decoder_spec.h"
@@ -132,7 +133,7 @@ class Fitting {
     std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.cost() > b.cost(); });
     const auto fit_one = [&](std::int64_t i) {
       const Task& task = tasks[static_cast<std::size_t>(i)];
-      fit(*task.job, sizes, {task.group, {}});
+      fit(*task.job, sizes, {.inputs = task.group, .trained_after = refines()});
     };
     if (std::all_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.group->fit.moment.rows <= widest; }))
       tt::each_apart(std::ssize(tasks), fit_one);
@@ -146,6 +147,12 @@ class Fitting {
   // Fits the layers that calibration does not reach.
   void fit_unreached(Sizes sizes) {
     for (LayerJob& job : jobs_) fit(job, sizes, {});
+  }
+
+  std::function<bool(const LayerPlan& plan)> refines() const {
+    if (!inputs_.refinement.on()) return {};
+    const bool all = inputs_.refinement.when == Refinement::When::always;
+    return [all](const LayerPlan& plan) { return all || gains_by_refinement(plan); };
   }
 
   LayerJob* find(const std::string& name) const {

@@ -26,6 +26,8 @@ struct Evidence {
   // Tables only: indices of exact rows, rising. The chain's error in these rows does not count. Requires row_weights.
   std::vector<std::int32_t> exact_rows = {};
   std::vector<double> judged_row_weights = {};  // tables only: as row_weights, from text that only judges the fit
+  // True for a weight whose block is trained on its outputs after the fit (lib/compress/refine). Empty: no block is.
+  std::function<bool(const LayerPlan& plan)> trained_after = {};
 
   bool given() const { return inputs != nullptr || !row_weights.empty(); }
 };

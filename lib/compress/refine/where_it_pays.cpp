@@ -13,6 +13,10 @@ bool gains_by_refinement(const io::ChainSpec& chain) {
   return !chain.layout.empty() || (chain.base && quant::bits_of(*chain.base) < 4);
 }
 
+bool gains_by_refinement(const LayerPlan& plan) {
+  return plan.form != PlannedForm::grid || plan.rank > 0 || quant::bits_of(plan.grid) < 4;
+}
+
 double refinement_seconds(const std::vector<LayerJob>& jobs, const Refinement& refinement) {
   double weights = 0;
   for (const LayerJob& job : jobs)

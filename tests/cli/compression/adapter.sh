@@ -53,7 +53,7 @@ run "$COMERA" evaluate merged --data text.txt --seq 16 --json
 expect_json "d['loss'] == json.load(open('with.json'))['loss']"
 run "$COMERA" evaluate base --data text.txt --seq 16 --json
 expect_json "d['loss'] != json.load(open('with.json'))['loss']"
-run "$COMERA" evaluate base --adapter small --against merged --data text.txt --require 'cosine>=0.999999'
+run "$COMERA" evaluate base --adapter small --against merged --data text.txt --require 'hidden_cosine>=0.999999'
 expect_exit 0
 for model in "base --adapter small" merged; do
   name=${model%% *}
@@ -92,7 +92,7 @@ expect_exit 0
 expect_json "d['corrections'] == 14 and d['merged'] == [] and d['largest_difference'] <= d['bound']"
 expect_json "d['bytes'] == $(stat -c %s peft/model.safetensors)"
 expect_json "d['bytes_adapter'] == $(stat -c %s peft/adapter/adapter_model.safetensors)"
-run "$COMERA" evaluate peft --adapter peft/adapter --against bits --data text.txt --require 'cosine>=0.99999'
+run "$COMERA" evaluate peft --adapter peft/adapter --against bits --data text.txt --require 'hidden_cosine>=0.99999'
 expect_exit 0
 run "$COMERA" export bits -o none --to peft --dry-run --json
 expect_json "d['corrections'] == 14"

@@ -79,7 +79,7 @@ run "$COMERA" evaluate model.gguf-small --against model.gguf --data text.txt --j
 expect_exit 0
 run "$COMERA" evaluate llama --tokenizer model.gguf --data text.txt --seq 32
 expect_exit 0
-run "$COMERA" evaluate model.gguf --against folder --data text.txt --require 'cosine>=0.999999'
+run "$COMERA" evaluate model.gguf --against folder --data text.txt --require 'hidden_cosine>=0.999999'
 expect_exit 0
 printf 'GGUF\003\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' > empty.gguf
 run "$COMERA" inspect empty.gguf
