@@ -1,4 +1,4 @@
-// What an export takes of the disk and of memory. A small folder of chains can claim a dense model of any size.
+// The disk space and the memory that an export takes. A small folder of chains can claim a dense model of any size.
 #pragma once
 
 #include "lib/export/settings.h"

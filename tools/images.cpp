@@ -62,7 +62,7 @@ void answer_images(const std::vector<std::string>& files, const OptionValues& va
   answers.flush();
 }
 
-// Of a blank line.
+// Answers a blank line.
 void answer_nothing(Answers& answers) {
   if (answers.plain())
     answers.line("");

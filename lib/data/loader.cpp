@@ -84,7 +84,7 @@ class WindowLoader final : public Loader {
     return sizes_[static_cast<std::size_t>(state.file)] + state.offset;
   }
 
-  // Of the files, at the end of the window.
+  // Bytes of the files up to the end of the window.
   std::int64_t end_bytes() const {
     return window_.next.epoch != window_.start.epoch ? sizes_.back() : bytes_before(window_.next) + window_.used_bytes;
   }

@@ -38,7 +38,7 @@ bool is_diary(const std::string& name) {
                             "*.tmp", "*.tmp/*"});
 }
 
-// Where the transformer lies in the folder and in the copy.
+// Knows where the transformer lies in the folder and in the copy.
 class Places {
  public:
   Places(std::string place, CopyLayout layout)

@@ -269,7 +269,7 @@ TEST_CASE("options: a positional sets the option of the same name") {
   CHECK(parse(options, {"a"}).text("model") == "a");
   CHECK_FALSE(parse(options, {}).has("model"));
   CHECK(parse(options, {"a", "--model", "a"}).text("model") == "a");
-  CHECK_THROWS_WITH(parse(options, {"a", "--model", "b"}), Contains("MODEL is a, and --model is b"));
+  CHECK_THROWS_WITH(parse(options, {"a", "--model", "b"}), Contains("MODEL is a and --model is b"));
   const TomlFile file(*parse_command(options, {"a", "--dump-config"}, no_environment).print);
   CHECK(parse(options, {"--config", file.path}).text("model") == "a");
   CHECK(parse(options, {"b", "--config", file.path}).text("model") == "b");

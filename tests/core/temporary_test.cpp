@@ -287,7 +287,7 @@ TEST_CASE("work place: files of others in it are refused by name, and are never 
   make_folders(path + "/layer-2");  // a folder with the name of a file
   CHECK_THROWS_WITH(WorkPlace(path, own), Contains("layer-2"));
   std::filesystem::remove(path + "/layer-2");
-  // What comes while the work goes on stays, without the work.
+  // A file that comes while the work goes on stays; the work itself is removed.
   WorkPlace work(path, own);
   for (const char* name : {"/dense/mine", "/mine"}) write(path + name, "theirs");
   CHECK_THROWS_WITH(work.clear(), Contains("dense/mine"));

@@ -72,7 +72,7 @@ TEST_CASE("model folder: what is not a model says what to do") {
   write_file_atomic(folder / "pytorch_model.bin", "x");
   CHECK_THAT(message(folder.path()),
              Contains("pytorch_model.bin") && Contains("pickled") && Contains("save_pretrained"));
-  // Of a file, its content decides; its name only where the content is unknown.
+  // The content of a file decides its kind; its name counts only where the content is unknown.
   write_file_atomic(folder / "pytorch_model.bin", std::string(20, '\1'));
   CHECK_THAT(message(folder / "pytorch_model.bin"), Contains("no safetensors file") && Contains("pickled"));
   write_file_atomic(folder / "pytorch_model.bin", "a sentence");

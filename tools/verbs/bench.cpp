@@ -46,7 +46,7 @@ report::Json settings_of(const OptionValues& values, const OpenMachine& open, co
   return json;
 }
 
-// What is not given follows from the preset: its task, and as many tokens as it takes.
+// Takes the task, and as many tokens as the model can, from the preset where they are not given.
 void settle_model(OptionValues& values) {
   const models::ModelSpec sized = models::sized_spec(values);
   const models::Spec& spec = models::common(sized);

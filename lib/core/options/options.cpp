@@ -99,8 +99,8 @@ void take_words(const OptionTable& table, std::vector<std::string> words, Option
     const std::string other = values.canonical(option->name);
     values.set(*option, words, OptionSource::flag, fmt::format("[{}] {}", table.verb(), place));
     if (const std::string word = values.canonical(option->name); named && word != other)
-      fail_input("[{}] {} is {}, and --{} is {}; they are the same, so leave one out", table.verb(), place, word,
-                 option->name, other);
+      fail_input("[{0}] {1} and --{3} mean the same, but {1} is {2} and --{3} is {4}; leave one out", table.verb(),
+                 place, word, option->name, other);
   }
   values.set_positionals(std::move(words));
 }

@@ -10,7 +10,7 @@
 namespace comera {
 namespace {
 
-// Of ASCII; other letters stay.
+// Lowers ASCII letters; other letters stay.
 std::string lower_case(std::string_view word) {
   std::string small(word);
   for (char& c : small)

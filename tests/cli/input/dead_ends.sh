@@ -80,7 +80,7 @@ run_refused "there is no preset 'some/model-v1.5'; .* FOLDER.; .*hf download som
   --model some/model-v1.5 "${words[@]}" --data corpus.txt
 
 # The model twice.
-run_refused 'MODEL is dense, and --model is body; they are the same, so leave one out' finetune dense --model body \
+run_refused 'MODEL and --model mean the same, but MODEL is dense and --model is body; leave one out' finetune dense --model body \
   "${go[@]}" --data train.tsv "${columns[@]}"
 run "$COMERA" finetune dense --model dense "${go[@]}" --data train.tsv "${columns[@]}" --dry-run
 expect_exit 0
