@@ -135,6 +135,14 @@ std::int64_t remove_all_but(Engine& engine, const Kept& kept, RemovedByBond* pla
   return removed;
 }
 
+std::int64_t remove_zeros(Engine& engine) {
+  std::vector<ChainDiagonals> chains = read_diagonals(engine.weights());
+  for (ChainDiagonals& chain : chains)
+    for (std::vector<double>& bond : chain.diagonals)
+      for (double& entry : bond) entry = std::abs(entry);
+  return remove_all_but(engine, above(chains, 0));
+}
+
 LiveWeights::LiveWeights(Engine& engine) : engine_(engine) {
   const double threshold = engine.model().threshold();
   if (!std::isfinite(threshold)) return;

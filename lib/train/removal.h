@@ -28,6 +28,10 @@ void warn_without_ranks(Engine& engine);
 using RemovedByBond = std::map<std::string, std::vector<std::int64_t>>;
 std::int64_t remove_all_but(Engine& engine, const Kept& kept, RemovedByBond* places = nullptr);
 
+// Removes the entries that are 0, such as those that were masked in the model from which a run starts. Returns their
+// number. A chain that loses a whole bond loses all its ranks; the weights mean the same.
+std::int64_t remove_zeros(Engine& engine);
+
 // The weights of an engine without masked entries (at or below the model's threshold), for export. The engine keeps its
 // own weights, so that training does not depend on when it saves. A copy on the host without moments is made only if
 // there are masked entries.

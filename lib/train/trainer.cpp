@@ -152,6 +152,7 @@ void Trainer::begin() {
     engine_->weights().initialise(options_.seed);
     if (inputs_.start) {
       inputs_.start(engine_->weights());
+      if (!options_.ranks.adapt && remove_zeros(*engine_) > 0) plan_memory();
       if (options_.optimizer.structured_rates) state_.core_rates = stored_core_rates(engine_->weights());
     }
   }

@@ -50,6 +50,14 @@ for form in tt factors dense; do
   expect_exit 0
 done
 
+# A finetune whose ranks are fixed starts without the dead entries.
+run "$COMERA" finetune run --data train.tsv "${columns[@]}" --seq 8 --batch 4 --steps 1 --lr 0 --lr-cores 0 \
+  --lr-ranks 0 --warmup 0 --quiet -o tuned
+expect_exit 0
+read -r least count < <(diagonals tuned)
+python3 -c 'import sys; sys.exit(float(sys.argv[1]) <= 0)' "$least" || fail "a dead entry in $count diagonals: $least"
+near "$(loss tuned)" "$dead"
+
 # Without a threshold in config.json no entry is masked; negative entries count in every verb.
 cp -r run plain
 sed -i '/"threshold"/d' plain/config.json
