@@ -14,9 +14,8 @@
 // These have groups of 32. q4_0g64, q3_0g128 and the like have the same codes in groups of 64 or 128.
 //
 // The bytes of q8_0, q4_1 and q4_0 are those of ggml's formats of these names: of q8_0 the numbers c, else code i of a
-// block in the low half of byte i, or for i >= 16 in the high half of byte i - 16. q3_0 and q2_0 are our own: the low
-// two bits of code i in bits 2 (i mod 4) of byte i / 4, then for q3_0 the high bit of code i in bit i mod 8 of byte i
-// / 8.
+// block in the low half of byte i, or for i >= 16 in the high half of byte i - 16. q3_0 and q2_0 are our own: a block
+// is one number of 96 or 64 bits, in which code i begins at bit 3 i or 2 i.
 #pragma once
 
 #include <array>
@@ -154,7 +153,10 @@ COMERA_HD inline float half_at(const std::uint8_t* bytes) {
 COMERA_HD inline int grid_code(Grid grid, const std::uint8_t* codes, int i) {
   switch (code_grid(grid)) {
     case Grid::q8_0: return static_cast<std::int8_t>(codes[i]) + 127;
-    case Grid::q3_0: return (codes[i / 4] >> 2 * (i % 4) & 3) | (codes[8 + i / 8] >> i % 8 & 1) << 2;
+    case Grid::q3_0: {
+      const std::uint8_t* eight = codes + i / 8 * 3;
+      return (eight[0] | eight[1] << 8 | eight[2] << 16) >> 3 * (i % 8) & 7;
+    }
     case Grid::q2_0: return codes[i / 4] >> 2 * (i % 4) & 3;
     default: return codes[i % 16] >> (i < 16 ? 0 : 4) & 15;
   }

@@ -102,7 +102,7 @@ int export_from_gguf(const OptionValues& values, const io::ModelFolder& folder, 
   refuse_onnx_words(values, target);
   const exporting::DenseFolder planned = exporting::plan_dense_folder(folder);
   if (!values.flag("dry-run")) exporting::check_target(target);
-  settle_needs(values, target, {planned.bytes, memory_of_largest(folder)}, needs_of(values));
+  settle_needs(values, target, {planned.bytes, memory_of_largest(folder)});
   if (values.flag("dry-run")) {
     print_folder(values, planned);
     return 0;
@@ -131,7 +131,7 @@ int export_to_gguf(const OptionValues& values, const io::ModelFolder& folder, co
     exporting::check_target(target);
     if (!planned.adapter.empty()) exporting::check_target({planned.adapter, target.force});
   }
-  settle_needs(values, target, {planned.bytes + planned.bytes_adapter, memory_of_largest(folder)}, needs_of(values));
+  settle_needs(values, target, {planned.bytes + planned.bytes_adapter, memory_of_largest(folder)});
   if (values.flag("dry-run")) {
     print_file(values, planned);
     return 0;

@@ -19,8 +19,6 @@ double memory_of_largest(const io::ModelFolder& folder) {
   return 2 * sizeof(float) * largest;
 }
 
-NeedsOf needs_of(const OptionValues& values) { return values.flag("dry-run") ? NeedsOf::plan : NeedsOf::work; }
-
 std::uint64_t least_bytes(const io::ModelFolder& folder, exporting::GraphForm form) {
   const auto block = io::parse_comera_block(folder.config(), folder.config_path());
   double bytes = 0;
@@ -34,11 +32,11 @@ std::uint64_t least_bytes(const io::ModelFolder& folder, exporting::GraphForm fo
   return static_cast<std::uint64_t>(bytes);
 }
 
-void settle_needs(const OptionValues& values, const exporting::Target& target, const ExportNeeds& needs, NeedsOf of) {
+void settle_needs(const OptionValues& values, const exporting::Target& target, const ExportNeeds& needs) {
   const auto& [bytes, memory, least] = needs;
   const std::optional<std::uint64_t> space = free_space(target.path);
   const std::uint64_t free = free_memory().free;  // 0: unknown
-  const bool planned = of == NeedsOf::plan;
+  const bool planned = values.flag("dry-run") && !least;
   const auto refuse = [&](const std::string& text) {
     if (!planned) fail_run("[export] {}", text);
     log_warning("[export] {}", text);

@@ -14,16 +14,13 @@ double memory_of_largest(const io::ModelFolder& folder);
 // The least bytes that the chains of the folder take in a graph of factors, or with numbers on grids.
 std::uint64_t least_bytes(const io::ModelFolder& folder, exporting::GraphForm form);
 
-enum class NeedsOf : std::uint8_t { plan, work };
-NeedsOf needs_of(const OptionValues& values);  // plan: --dry-run
-
-// Tells the size of the output before it is written. RunError if the disk has less free space or this process may take
-// less memory; for a plan a warning.
 struct ExportNeeds {
   std::uint64_t bytes = 0;  // of the output
   double memory = 0;
-  bool least = false;  // the output may be larger
+  bool least = false;  // the output may be larger: its size is known when it is built, which --dry-run does too
 };
-void settle_needs(const OptionValues& values, const exporting::Target& target, const ExportNeeds& needs, NeedsOf of);
+// Tells the size of the output before it is written. RunError if the disk has less free space or this process may take
+// less memory; a warning if --dry-run builds nothing.
+void settle_needs(const OptionValues& values, const exporting::Target& target, const ExportNeeds& needs);
 
 }  // namespace comera::tools

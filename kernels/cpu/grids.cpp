@@ -79,9 +79,9 @@ F add_group(const std::uint8_t* step, F sum, const float* x, F total) {
   return fma(sum, set(half_number(step)), total);
 }
 
-// sums[t, l - first] = token t of `x` with line first + l, for l < lines. `wide`: a group has several blocks. It
-// prefetches, because the processor's own prefetcher needs longer lines.
-template <Grid grid, int tokens, int lines, bool wide>
+// sums[t, l - first] = token t of `x` with line first + l, for l < lines. `wide`: a group has several blocks; `more`:
+// there are further lines. It prefetches, because the processor's own prefetcher needs longer lines.
+template <Grid grid, int tokens, int lines, bool wide, bool more>
 void multiply_lines(const GridLines& w, const float* x, std::int64_t ldx, std::int64_t line, float* sums) {
   constexpr std::int64_t ahead = 2560;  // bytes
   const std::int64_t line_bytes = w.line_bytes(), most = wide ? group_of(w.grid) / grid_block : 1;
@@ -98,7 +98,7 @@ void multiply_lines(const GridLines& w, const float* x, std::int64_t ldx, std::i
     for (std::int64_t b = 0; b < count; ++b, bytes += bytes_of_codes(grid), x += lane_block) {
       for (int i = 0; i < lines * bytes_of_codes(grid); i += 64, later += 64) _mm_prefetch(later, _MM_HINT_T0);
       for (int l = 0; l < lines; ++l) {
-        const CodeLanes<grid> codes(bytes + l * line_bytes);
+        const CodeLanes<grid> codes(bytes + l * line_bytes, more);
         F part[CodeLanes<grid>::parts];
         for_each_part<grid>([&]<int k>() { part[k] = codes.template part<k>(); });
         for (int t = 0; t < tokens; ++t) {
@@ -116,6 +116,15 @@ void multiply_lines(const GridLines& w, const float* x, std::int64_t ldx, std::i
   }
   for (int t = 0; t < tokens; ++t)
     for (int l = 0; l < lines; ++l) sums[t * lines_of_tile + l] = sum(total[t][l]);
+}
+
+template <Grid grid, int tokens, int lines, bool wide>
+void multiply_next(const GridLines& w, const float* x, std::int64_t ldx, std::int64_t line, float* sums) {
+  constexpr bool matters = grid == Grid::q3_0;  // whether there are further lines
+  if (matters && line + lines < w.lines)
+    multiply_lines<grid, tokens, lines, wide, matters>(w, x, ldx, line, sums);
+  else
+    multiply_lines<grid, tokens, lines, wide, false>(w, x, ldx, line, sums);
 }
 
 // y = act(sums + bias), or of y + sums + bias.
@@ -149,8 +158,8 @@ void multiply_few(const Context& context, const GridLinear& a) {
         const float* x = lanes + token * ld;
         std::int64_t line = first;
         for (; line + lines <= last; line += lines)
-          multiply_lines<grid, tokens, lines, wide>(a.weight, x, ld, line, sums + line - first);
-        for (; line < last; ++line) multiply_lines<grid, tokens, 1, wide>(a.weight, x, ld, line, sums + line - first);
+          multiply_next<grid, tokens, lines, wide>(a.weight, x, ld, line, sums + line - first);
+        for (; line < last; ++line) multiply_next<grid, tokens, 1, wide>(a.weight, x, ld, line, sums + line - first);
         finish_tile(a, {tokens, last - first}, sums, lines_of_tile, token, first);
       });
     }

@@ -38,9 +38,9 @@ std::string output_of(const Settings& settings, std::size_t index) {
 // All settings that determine the result, in one line.
 std::string key_of(const Settings& s, const io::ModelFolder& folder, const InputMoments* moments) {
   std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", fingerprint(folder), name_of(s.form), s.order.value_or(0),
-                  s.table_order, s.gauge, s.uniform, s.allow_slower, s.floor, s.again, s.sequential, s.exact_rows,
-                  join(s.choice.include, ","), join(s.choice.exclude, ","));
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", io::format_version, fingerprint(folder), name_of(s.form),
+                  s.order.value_or(0), s.table_order, s.gauge, s.uniform, s.allow_slower, s.floor, s.again,
+                  s.sequential, s.exact_rows, join(s.choice.include, ","), join(s.choice.exclude, ","));
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
   text += fmt::format(" {} {} {}", s.sweeps, s.corrections, s.factors);
   if (s.refinement.on())
@@ -273,7 +273,9 @@ Result Tensorizer::store(std::size_t size, const std::vector<std::string>& vecto
   result.calibration = calibration();
   result.files = assemble(jobs_, size, {folder_, block_, vectors, settings_.reading}, result.calibration, place);
   result.blocks = refined_[size];
-  const auto gains = [](const io::ChainSpec& chain) { return !chain.table() && gains_by_refinement(chain); };
+  const auto gains = [](const io::ChainSpec& chain) {
+    return !chain.table() && is_trained(chain, Refinement::When::where_it_pays);
+  };
   if (std::ranges::any_of(chains_at(jobs_, size), gains)) result.refinement_seconds = seconds_left_out_;
   result.layers = outcomes_at(jobs_, size);
   const io::ModelFolder made(place);

@@ -134,7 +134,7 @@ ChainSpec chain_from(const std::string& name, const Json& json, const std::strin
 
 }  // namespace
 
-Metadata weights_metadata() { return {{"format", "pt"}, {metadata_version_key, std::to_string(format_version)}}; }
+Metadata weights_metadata() { return {{"format", "pt"}, {"comera_format", "1"}}; }
 
 std::string ChainSpec::core_name(std::size_t k) const { return fmt::format("{}.tt.{}", name, k); }
 std::string ChainSpec::diagonal_name(std::size_t k) const { return fmt::format("{}.rank.{}", name, k); }
@@ -235,10 +235,18 @@ Reading reading_from(const Json& json, const std::string& where) {
   return reading;
 }
 
+// The least version that can hold these weights.
+int version_of(const std::vector<ChainSpec>& chains) {
+  const auto of_3_bits = [](const std::optional<quant::Grid>& grid) { return grid && quant::bits_of(*grid) == 3; };
+  return std::ranges::any_of(chains, [&](const auto& chain) { return of_3_bits(chain.base) || of_3_bits(chain.cores); })
+             ? 2
+             : 1;
+}
+
 }  // namespace
 
 Json to_json(const ComeraBlock& block) {
-  Json json{{"version", format_version}};
+  Json json{{"version", version_of(block.chains)}};
   if (block.threshold) json["threshold"] = *block.threshold;
   if (!block.model.empty()) json["model"] = Json::parse(block.model);
   if (!block.reading.empty()) json["reading"] = block.reading;
@@ -292,6 +300,11 @@ std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::str
   const Json& tensors = member(json, "tensors", where);
   if (!tensors.is_object()) fail_input("{}.tensors: is not an object", where);
   for (const auto& [name, entry] : tensors.items()) block.chains.push_back(chain_from(name, entry, file_name));
+  if (const int needed = version_of(block.chains); version < needed)
+    fail_input(
+        "{}: weights of 3 bits are stored in another order since version {}, and this folder has version {}; "
+        "compress the dense model again",
+        where, needed, version.dump());
   return block;
 }
 

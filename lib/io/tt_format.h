@@ -16,9 +16,8 @@ namespace comera::io {
 
 class GgufFile;
 
-inline constexpr int format_version = 1;
-inline constexpr const char* metadata_version_key = "comera_format";
-Metadata weights_metadata();  // metadata of our model.safetensors: {"format": "pt", "comera_format": "1"}
+inline constexpr int format_version = 2;  // the newest; FORMAT.md tells them apart
+Metadata weights_metadata();              // of our model.safetensors: {"format": "pt", "comera_format": "1"}
 
 // The description of a dense weight that is stored as a chain of cores.
 struct ChainSpec {
@@ -69,7 +68,8 @@ struct ComeraBlock {
 };
 
 Json to_json(const ComeraBlock& block);
-// nullopt if `config` has no such block. InputError for unknown keys, inconsistent values and newer versions.
+// nullopt if `config` has no such block. InputError for unknown keys, inconsistent values, newer versions, and numbers
+// of 3 bits in their order of version 1.
 std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::string& file_name);
 void check_chain(const ChainSpec& chain, const std::string& where);
 

@@ -163,8 +163,11 @@ void pack(Grid grid, Step step, std::span<const std::uint8_t> codes, std::byte* 
       const unsigned code = at < codes.size() ? codes[at] : 0;
       switch (kernels::code_grid(grid)) {
         case Grid::q8_0: rest[i] = static_cast<std::byte>(static_cast<std::uint8_t>(code - 127U)); break;
-        case Grid::q3_0: rest[8 + i / 8] |= static_cast<std::byte>((code >> 2) << (i % 8)); [[fallthrough]];
-        case Grid::q2_0: rest[i / 4] |= static_cast<std::byte>((code & 3U) << (2 * (i % 4))); break;
+        case Grid::q3_0:
+          for (std::size_t bit = 3 * i; bit < 3 * i + 3; ++bit)
+            rest[bit / 8] |= static_cast<std::byte>((code >> (bit - 3 * i) & 1U) << bit % 8);
+          break;
+        case Grid::q2_0: rest[i / 4] |= static_cast<std::byte>(code << (2 * (i % 4))); break;
         default: rest[i % 16] |= static_cast<std::byte>(code << (i < 16 ? 0 : 4)); break;
       }
     }

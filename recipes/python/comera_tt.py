@@ -48,7 +48,8 @@ def _numbers_of_groups(groups, codes):
         data = torch.cat((data & 15, data >> 4), -1).float()
         numbers = scale * (data - 8) if codes == "q4_0" else scale * data + _halves(groups, 2).unsqueeze(-2)
     elif codes == "q3_0":
-        numbers = scale * (_spread(data[..., :8], 2) + 4 * _spread(data[..., 8:], 1) - 3.5)
+        bits = _spread(data, 1).unflatten(-1, (BLOCK, 3))
+        numbers = scale * (bits[..., 0] + 2 * bits[..., 1] + 4 * bits[..., 2] - 3.5)
     else:
         numbers = scale * (_spread(data, 2) - 1.5)
     return numbers.flatten(-3)
@@ -242,11 +243,22 @@ def _transformer_folder(folder):
                      if module["type"].endswith("Transformer")), folder)
 
 
+def _check_version(block, folder):
+    version, grids = block.get("version", 1), [
+        entry.get(part, "") for entry in block.get("tensors", {}).values() for part in ("base", "cores")]
+    if version > 2:
+        raise ValueError(f"{folder}: format version {version} is newer than this file; use the comera_tt.py of that version")
+    if version < 2 and any(grid.startswith("q3_0") for grid in grids):
+        raise ValueError(f"{folder}: weights of 3 bits are stored in another order since version 2; "
+                         "compress the dense model again")
+
+
 def _read(folder):
     """config.json, and all tensors of the folder by name."""
     folder = _transformer_folder(folder)
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
+    _check_version(config.get("comera", {}), folder)
     index = os.path.join(folder, "model.safetensors.index.json")
     names = ["model.safetensors"]
     if os.path.exists(index):

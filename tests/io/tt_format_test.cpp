@@ -129,6 +129,20 @@ TEST_CASE("tt format: a low-rank pair is a chain of two cores, and an empty chai
   CHECK(parse_comera_block(config_of(block), "config.json"));
 }
 
+TEST_CASE("tt format: weights of 3 bits need version 2") {
+  const auto on_grid = [](quant::Grid grid) {
+    ComeraBlock block = good_block();
+    block.chains[1].base = grid;
+    return config_of(block);
+  };
+  CHECK(on_grid(quant::Grid::q4_0g64)["comera"]["version"] == 1);
+  Json config = on_grid(quant::Grid::q3_0g64);
+  CHECK(config["comera"]["version"] == 2);
+  CHECK(parse_comera_block(config, "config.json"));
+  config["comera"]["version"] = 1;
+  CHECK_THAT(message_for(config), Contains("3 bits") && Contains("compress the dense model again"));
+}
+
 TEST_CASE("tt format: errors for an inconsistent block name the place") {
   // `place` is "/key", or keys of objects in objects.
   const auto broken = [](std::string_view place, const Json& value) {
@@ -145,7 +159,7 @@ TEST_CASE("tt format: errors for an inconsistent block name the place") {
   const auto in_query = [&](const char* key, const Json& value) {
     return broken("/tensors/encoder.query/" + std::string(key), value);
   };
-  CHECK_THAT(broken("/version", 2), Contains("config.json: comera") && Contains("newer comera"));
+  CHECK_THAT(broken("/version", 3), Contains("config.json: comera") && Contains("newer comera"));
   CHECK_THAT(broken("/version", "1"), Contains("version"));
   CHECK_THAT(broken("/tensor", 1), Contains("unknown key \"tensor\"") && Contains("did you mean tensors?"));
   CHECK_THAT(broken("/tensors", 1), Contains("not an object"));

@@ -1,11 +1,15 @@
 #include "kernels/grids.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
 
 #include "lib/core/half.h"
 #include "tests/kernels/harness/cases.h"
+#include "tests/kernels/simd/cpu_tables.h"
 
 namespace comera::kernels::test {
 namespace {
@@ -88,6 +92,31 @@ Case look_up(Grid grid, std::int64_t rows, std::int64_t columns, const std::vect
   return c;
 }
 
+// A copy of bytes before and behind which reading ends the program.
+class Guarded {
+ public:
+  explicit Guarded(const std::vector<std::uint8_t>& bytes) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    REQUIRE(bytes.size() <= page);
+    map_ = mmap(nullptr, size_ = 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(map_ != MAP_FAILED);
+    std::uint8_t* middle = static_cast<std::uint8_t*>(map_) + page;
+    REQUIRE(mprotect(middle, page, PROT_READ | PROT_WRITE) == 0);
+    at_first_ = std::copy(bytes.begin(), bytes.end(), middle) - std::ssize(bytes);
+    at_last_ = std::copy(bytes.begin(), bytes.end(), middle + page - bytes.size()) - std::ssize(bytes);
+  }
+  ~Guarded() { munmap(map_, size_); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+
+  std::array<const std::uint8_t*, 2> copies() const { return {at_first_, at_last_}; }
+
+ private:
+  void* map_ = nullptr;
+  std::size_t size_ = 0;
+  std::uint8_t *at_first_ = nullptr, *at_last_ = nullptr;
+};
+
 }  // namespace
 
 static std::vector<Case> grid_cases() {
@@ -117,6 +146,33 @@ static std::vector<Case> grid_cases() {
 
 TEST_CASE("grids: every backend within the derived bound of the reference") { check_backends(grid_cases()); }
 TEST_CASE("grids: the same bytes again and for any number of threads") { check_repeat(grid_cases()); }
+
+TEST_CASE("grids: nothing before and behind the weights is read") {
+  constexpr std::int64_t in = 70, most = 9;
+  for (const Backend* cpu : cpu_tables())
+    for (const Grid grid : all_grids)
+      for (const std::int64_t out : {1, 4, 7}) {
+        const std::vector<std::uint8_t> bytes = random_lines({grid, out, in, nullptr});
+        const Guarded guarded(bytes);
+        const std::vector<float> x(in * most, 1.0f);
+        std::vector<float> wanted(static_cast<std::size_t>(out * most)), y = wanted;
+        for (const std::int64_t tokens : {std::int64_t(1), std::int64_t(4), most}) {
+          const auto product = [&](const std::uint8_t* weights, std::vector<float>& to) {
+            return call_cpu(cpu->grid_linear, GridLinear{.tokens = tokens,
+                                                         .weight = {grid, out, in, weights},
+                                                         .x = x.data(),
+                                                         .ldx = in,
+                                                         .y = to.data(),
+                                                         .ldy = out});
+          };
+          REQUIRE(product(bytes.data(), wanted) == Status::ok);
+          for (const std::uint8_t* copy : guarded.copies()) {
+            CHECK(product(copy, y) == Status::ok);
+            CHECK(y == wanted);
+          }
+        }
+      }
+}
 
 TEST_CASE("grids: every bit pattern of half precision") {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {

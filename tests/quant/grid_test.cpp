@@ -74,6 +74,21 @@ TEST_CASE("grid: blocks of q4_0, q4_1 and q8_0 are those of GGUF") {
   CHECK(values[0] == 0.5f * (4 * 7 & 15) - 2.0f);
 }
 
+TEST_CASE("grid: codes of 2 and 3 bits follow each other without gaps") {
+  std::vector<std::uint8_t> codes(32);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = i % 8;
+  std::byte triples[14], pairs[10];
+  pack(Grid::q3_0, {1, 0}, codes, triples);
+  for (int i = 2; i < 14; i += 3) {  // 111 110 101 100 011 010 001 000
+    CHECK(triples[i] == std::byte{0x88});
+    CHECK(triples[i + 1] == std::byte{0xC6});
+    CHECK(triples[i + 2] == std::byte{0xFA});
+  }
+  for (std::uint8_t& code : codes) code %= 4;
+  pack(Grid::q2_0, {1, 0}, codes, pairs);
+  for (int i = 2; i < 10; ++i) CHECK(pairs[i] == std::byte{0xE4});  // 11 10 01 00
+}
+
 TEST_CASE("grid: a line is groups, the last of which may be short") {
   CHECK(line_bytes(Grid::q4_0, 32) == 18);
   CHECK(line_bytes(Grid::q4_0, 33) == 36);

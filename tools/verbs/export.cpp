@@ -198,7 +198,7 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
   std::optional<exporting::Difference> difference;
   const exporting::DenseFolder planned = exporting::plan_dense_folder(folder);
   if (!values.flag("dry-run")) exporting::check_target(target, folder.path());
-  settle_needs(values, target, {planned.bytes, memory_of_largest(folder)}, needs_of(values));
+  settle_needs(values, target, {planned.bytes, memory_of_largest(folder)});
   if (values.flag("dry-run")) {
     print_dense(values, folder.path(), planned, difference);
     return 0;
@@ -241,8 +241,7 @@ int export_peft(const OptionValues& values, const io::ModelFolder& folder, const
   std::optional<exporting::Difference> difference;
   const exporting::PeftFolder planned = exporting::plan_peft_folder(folder);  // refuses a model without corrections
   if (!values.flag("dry-run")) exporting::check_target(target, folder.path());
-  settle_needs(values, target, {planned.base.bytes + planned.bytes_adapter, memory_of_largest(folder)},
-               needs_of(values));
+  settle_needs(values, target, {planned.base.bytes + planned.bytes_adapter, memory_of_largest(folder)});
   if (values.flag("dry-run")) {
     print_peft(values, planned, difference);
     return 0;
@@ -257,12 +256,12 @@ Exported settle_onnx_needs(const OptionValues& values, const exporting::Target& 
                            const models::ModelSpec& spec, const ExportOptions& options) {
   if (!exporting::plans_by_shapes(options)) {
     const std::uint64_t least = least_bytes(folder, options.form);
-    settle_needs(values, target, {.bytes = least, .memory = static_cast<double>(least), .least = true}, NeedsOf::work);
+    settle_needs(values, target, {.bytes = least, .memory = static_cast<double>(least), .least = true});
     return values.flag("dry-run") ? exporting::plan_onnx(folder, spec, options) : Exported();
   }
   Exported planned = exporting::plan_onnx(folder, spec, options);
   const double largest = options.form == GraphForm::dense ? memory_of_largest(folder) : 0;
-  settle_needs(values, target, {planned.bytes, static_cast<double>(planned.bytes) + largest}, needs_of(values));
+  settle_needs(values, target, {planned.bytes, static_cast<double>(planned.bytes) + largest});
   return planned;
 }
 

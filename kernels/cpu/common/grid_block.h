@@ -28,15 +28,14 @@ inline __m256i quarters(const std::uint8_t* bytes) {
                          _mm256_or_si256(part(4, 3 << 16), part(6, 3 << 24)));
 }
 
-// One bit per byte of the result: `value` where it is set, else 0.
-inline __m256i where_set(const std::uint8_t* bytes, int value) {
-  std::int32_t all = 0;
-  __builtin_memcpy(&all, bytes, sizeof all);
-  const __m256i each =
-      _mm256_shuffle_epi8(_mm256_set1_epi32(all), _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1,  //
-                                                                   2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3));
-  const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
-  return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(each, bit), bit), bytes_of(value));
+// Eight codes of three bits in each three bytes.
+inline __m256i eighths(const std::uint8_t* bytes) {
+  const __m256i fours = fours_of_triples(bytes, false);
+  const auto part = [&](int shift, int mask) {
+    return _mm256_and_si256(_mm256_slli_epi32(fours, shift), _mm256_set1_epi32(mask));
+  };
+  return _mm256_or_si256(_mm256_or_si256(part(0, 7), part(5, 7 << 8)),
+                         _mm256_or_si256(part(10, 7 << 16), part(15, 7 << 24)));
 }
 
 template <Grid grid>
@@ -55,8 +54,7 @@ struct CodedBlock {
       codes = _mm256_sub_epi8(nibbles(block.codes), bytes_of(8));
     } else {
       // d (c - 3.5) = (d / 2) (2 c - 7)
-      codes = quarters(block.codes);
-      if constexpr (grid == Grid::q3_0) codes = _mm256_or_si256(codes, where_set(block.codes + 8, 4));
+      codes = grid == Grid::q3_0 ? eighths(block.codes) : quarters(block.codes);
       codes = _mm256_sub_epi8(_mm256_add_epi8(codes, codes), bytes_of(grid == Grid::q3_0 ? 7 : 3));
       scale *= 0.5f;
     }

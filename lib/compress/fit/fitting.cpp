@@ -151,8 +151,7 @@ class Fitting {
 
   std::function<bool(const LayerPlan& plan)> refines() const {
     if (!inputs_.refinement.on()) return {};
-    const bool all = inputs_.refinement.when == Refinement::When::always;
-    return [all](const LayerPlan& plan) { return all || gains_by_refinement(plan); };
+    return [when = inputs_.refinement.when](const LayerPlan& plan) { return is_trained(plan, when); };
   }
 
   LayerJob* find(const std::string& name) const {

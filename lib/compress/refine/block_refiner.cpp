@@ -76,8 +76,7 @@ LayerJob* BlockRefiner::compressed(const std::string& linear, std::size_t size) 
 
 bool BlockRefiner::is_refined(const std::string& linear, std::size_t size) const {
   const LayerJob* job = compressed(linear, size);
-  if (!job || settings_.when == Refinement::When::always) return job != nullptr;
-  return gains_by_refinement(*job->sizes[size].outcome->chain);
+  return job && is_trained(*job->sizes[size].outcome->chain, settings_.when);
 }
 
 models::ModelSpec BlockRefiner::spec_of(const std::vector<std::string>& linears, std::size_t size) const {

@@ -70,8 +70,7 @@ std::map<std::string, io::ChainSpec> chains_of_block(const models::ModelSpec& sp
 }
 
 bool is_refined(const std::map<std::string, io::ChainSpec>& chains, Refinement::When when) {
-  return std::ranges::any_of(
-      chains, [&](const auto& chain) { return when == Refinement::When::always || gains_by_refinement(chain.second); });
+  return std::ranges::any_of(chains, [&](const auto& chain) { return is_trained(chain.second, when); });
 }
 
 std::uint64_t refinement_bytes(const BlockFlows& flows, const std::vector<LayerJob>& jobs, Refinement::When when) {

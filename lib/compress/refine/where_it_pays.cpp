@@ -1,20 +1,27 @@
 #include "lib/compress/refine/where_it_pays.h"
 
+#include <optional>
+
 #include "lib/compress/calibration/calibration_text.h"
 
 namespace comera::compress {
 namespace {
 
+using When = Refinement::When;
+
 constexpr double operations_per_second = 1.6e11;
+
+bool is_trained(When when, bool has_ranks, std::optional<quant::Grid> grid) {
+  if (when != When::where_it_pays) return when == When::always;
+  return has_ranks || (grid && quant::bits_of(*grid) < 4);
+}
 
 }  // namespace
 
-bool gains_by_refinement(const io::ChainSpec& chain) {
-  return !chain.layout.empty() || (chain.base && quant::bits_of(*chain.base) < 4);
-}
+bool is_trained(const io::ChainSpec& chain, When when) { return is_trained(when, !chain.layout.empty(), chain.base); }
 
-bool gains_by_refinement(const LayerPlan& plan) {
-  return plan.form != PlannedForm::grid || plan.rank > 0 || quant::bits_of(plan.grid) < 4;
+bool is_trained(const LayerPlan& plan, When when) {
+  return is_trained(when, plan.form != PlannedForm::grid || plan.rank > 0, plan.grid);
 }
 
 double refinement_seconds(const std::vector<LayerJob>& jobs, const Refinement& refinement) {
