@@ -1,7 +1,8 @@
 // Threads of the CPU backend: a fixed number of workers that share the tiles of one loop at a time.
 //
-// The assignment of tiles to threads is arbitrary, so a tile's result must not depend on its thread. Tiles depend on
-// shapes alone and write to disjoint places. Results are therefore the same bytes for any number of threads.
+// The assignment of tiles to threads is arbitrary, so a tile's result must not depend on its thread. Tiles write to
+// disjoint places, and depend on shapes alone where a result depends on its tile. Results are therefore the same bytes
+// for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,11 @@ class ThreadPool {
   struct State;
   State* state_;  // owned; no unique_ptr for the same reason
 };
+
+inline int threads_of(const Context& context) {
+  const auto* pool = static_cast<const ThreadPool*>(context.stream);
+  return pool ? pool->threads() : 1;
+}
 
 // Calls f(tile) for every tile in [0, tiles), on the pool of the context, or on the calling thread if there is no pool.
 template <class F>

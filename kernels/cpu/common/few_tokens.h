@@ -20,15 +20,17 @@ void for_few_tokens(std::int64_t tokens, Visit visit) {
   for (; token < tokens; ++token) visit.template operator()<1>(token);
 }
 
-// Calls visit(first line, last line) for parts of a matrix, in parallel. Starting a part takes longer than reading a
-// few short lines, and a thread prefetches the lines behind those that it reads.
 constexpr std::int64_t lines_of_tile = 32;
+
+// Calls visit(first line, last line) for parts of a matrix, in parallel. A thread prefetches the lines behind those
+// that it reads, which are of use to itself alone, so the parts are long: one per thread, and a second that evens out
+// their speeds. A line's result does not depend on its part.
 template <class Visit>
 void for_line_ranges(const Context& context, std::int64_t lines, Visit visit) {
-  constexpr std::int64_t most_parts = 64;
-  const std::int64_t step = max<std::int64_t>(1, tiles_of(tiles_of(lines, lines_of_tile), most_parts)) * lines_of_tile;
-  parallel_for(context, tiles_of(lines, step),
-               [&](std::int64_t part) { visit(part * step, min((part + 1) * step, lines)); });
+  constexpr std::int64_t parts_of_thread = 2, cache_line = 16;  // floats of y
+  const std::int64_t part = tiles_of(lines, parts_of_thread * threads_of(context)),
+                     step = max<std::int64_t>(1, tiles_of(part, cache_line)) * cache_line;
+  parallel_for(context, tiles_of(lines, step), [&](std::int64_t i) { visit(i * step, min((i + 1) * step, lines)); });
 }
 
 // y [tokens, lines] = or += x [tokens, numbers] times the transpose of a matrix [lines, numbers].
