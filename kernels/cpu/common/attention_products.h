@@ -89,37 +89,51 @@ inline void add_outer(std::int64_t count, const KeyBlock& block, std::int64_t d,
 
 #endif
 
+// score [keys] = one query [d] times the rows of keys, whose sums do not wait for each other.
+template <int keys>
+void multiply_rows_by_one(std::int64_t d, const Element* query, const Element* rows, std::int64_t ld, float* score) {
+  F total[keys];
+  for (F& one : total) one = zero();
+  sweep(0, d, [&](std::int64_t c, auto lanes) {
+    const F x = load(query + c, lanes);
+    for (int j = 0; j < keys; ++j) total[j] = fma(x, load(rows + j * ld + c, lanes), total[j]);
+  });
+  for (int j = 0; j < keys; ++j) score[j] = sum(total[j]);
+}
+
 // score [padded] = one query [d] times the keys. A single query reads each key once, so no key is copied.
 inline void multiply_keys_of_one(const KeyBlock& block, std::int64_t d, const Element* query, const Element* keys,
                                  std::int64_t ld, float* score) {
+  constexpr int at_once = 8;
+  std::int64_t j = 0;
+  for (; j + at_once <= block.keys; j += at_once) multiply_rows_by_one<at_once>(d, query, keys + j * ld, ld, score + j);
+  for (; j < block.keys; ++j) multiply_rows_by_one<1>(d, query, keys + j * ld, ld, score + j);
+  for (; j < block.padded; ++j) score[j] = 0;
+}
+
+// sum = or += p [keys] times some columns of the rows of values.
+template <int vectors, class Lanes>
+void multiply_columns_of_one(const KeyBlock& block, const Element* p, const Element* values, std::int64_t ld,
+                             bool accumulate, float* sum, Lanes lanes) {
+  F total[vectors];
+  for (int i = 0; i < vectors; ++i) total[i] = accumulate ? load(sum + i * F::width, lanes) : zero();
   for (std::int64_t j = 0; j < block.keys; ++j) {
-    F total = zero();
-    for (std::int64_t c = 0; c < d; c += F::width) {
-      const std::int64_t lanes = min<std::int64_t>(F::width, d - c);
-      total = fma(load(query + c, lanes), load(keys + j * ld + c, lanes), total);
-    }
-    score[j] = sum(total);
+    const F weight = set(number(p[j]));
+    for (int i = 0; i < vectors; ++i) total[i] = fma(weight, load(values + j * ld + i * F::width, lanes), total[i]);
   }
-  for (std::int64_t j = block.keys; j < block.padded; ++j) score[j] = 0;
+  for (int i = 0; i < vectors; ++i) store(sum + i * F::width, total[i], lanes);
 }
 
 // sum [d] = or += p [keys] times the rows of values.
 inline void multiply_rows_of_one(const KeyBlock& block, std::int64_t d, const Element* p, const Element* values,
                                  std::int64_t ld, bool accumulate, float* sum) {
-  constexpr std::int64_t vectors = 4, columns = vectors * F::width;
-  for (std::int64_t c = 0; c < d; c += columns) {
-    const auto lanes = [&](std::int64_t i) {
-      return max<std::int64_t>(0, min<std::int64_t>(F::width, d - c - i * F::width));
-    };
-    F total[vectors];
-    for (std::int64_t i = 0; i < vectors; ++i) total[i] = accumulate ? load(sum + c + i * F::width, lanes(i)) : zero();
-    for (std::int64_t j = 0; j < block.keys; ++j) {
-      const F weight = set(number(p[j]));
-      for (std::int64_t i = 0; i < vectors; ++i)
-        total[i] = fma(weight, load(values + j * ld + c + i * F::width, lanes(i)), total[i]);
-    }
-    for (std::int64_t i = 0; i < vectors; ++i) store(sum + c + i * F::width, total[i], lanes(i));
-  }
+  constexpr std::int64_t columns = 64;
+  std::int64_t first = 0;
+  for (; first + columns <= d; first += columns)
+    multiply_columns_of_one<columns / F::width>(block, p, values + first, ld, accumulate, sum + first, All{});
+  sweep(first, d, [&](std::int64_t c, auto lanes) {
+    multiply_columns_of_one<1>(block, p, values + c, ld, accumulate, sum + c, lanes);
+  });
 }
 
 // A block of scores, [query_block, key_block], as a factor of the next product.
