@@ -4,8 +4,8 @@
 # shellcheck source=../tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 
-# A fast machine makes 60,000 steps. Without wrong labels the loss would fall to zero, all importances with it, and a cut
-# could remove what the model needs.
+# A fast machine makes 60,000 steps. Without wrong labels the loss would fall to zero, where AdamW at a constant rate
+# diverges, and where a few odd steps decide the importances, so that a cut could remove what the model needs.
 {
   cat train.tsv
   sed -n '2,21 { s/^red/blue/; t keep; s/^green/red/; t keep; s/^blue/green/; : keep; p }' train.tsv
