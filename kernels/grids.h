@@ -78,6 +78,8 @@ COMERA_HD constexpr int bytes_of_codes(Grid grid) {
   }
 }
 
+COMERA_HD constexpr int bits_of_code(Grid grid) { return 8 * bytes_of_codes(grid) / grid_block; }
+
 // A group of so many blocks has so many bytes, its step included.
 COMERA_HD constexpr std::int64_t bytes_of_group(Grid grid, std::int64_t blocks) {
   return bytes_of_step(grid) + blocks * bytes_of_codes(grid);

@@ -76,7 +76,7 @@ Step refit(Grid grid, Step step, std::span<const double> values, std::span<const
 }  // namespace
 
 const char* name_of(Grid grid) { return names[static_cast<std::size_t>(grid)]; }
-int bits_of(Grid grid) { return 8 * kernels::bytes_of_codes(grid) / kernels::grid_block; }
+int bits_of(Grid grid) { return kernels::bits_of_code(grid); }
 int codes_of(Grid grid) { return grid == Grid::q8_0 ? 255 : 1 << bits_of(grid); }
 std::int64_t line_bytes(Grid grid, std::int64_t count) {
   return kernels::GridLines{grid, 1, count, nullptr}.line_bytes();
@@ -157,6 +157,7 @@ void pack(Grid grid, Step step, std::span<const std::uint8_t> codes, std::byte* 
   put_half(step.scale, bytes);
   if (grid == Grid::q4_1) put_half(step.least, bytes + 2);
   std::byte* rest = bytes + kernels::bytes_of_step(grid);
+  const auto bits = static_cast<std::size_t>(bits_of(grid));
   for (std::int64_t b = 0; b < blocks; ++b, rest += of_block)
     for (std::size_t i = 0; i < static_cast<std::size_t>(block); ++i) {
       const std::size_t at = static_cast<std::size_t>(b * block) + i;
@@ -164,10 +165,10 @@ void pack(Grid grid, Step step, std::span<const std::uint8_t> codes, std::byte* 
       switch (kernels::code_grid(grid)) {
         case Grid::q8_0: rest[i] = static_cast<std::byte>(static_cast<std::uint8_t>(code - 127U)); break;
         case Grid::q3_0:
-          for (std::size_t bit = 3 * i; bit < 3 * i + 3; ++bit)
-            rest[bit / 8] |= static_cast<std::byte>((code >> (bit - 3 * i) & 1U) << bit % 8);
+        case Grid::q2_0:
+          for (std::size_t k = 0; k < bits; ++k)
+            rest[(bits * i + k) / 8] |= static_cast<std::byte>((code >> k & 1U) << (bits * i + k) % 8);
           break;
-        case Grid::q2_0: rest[i / 4] |= static_cast<std::byte>(code << (2 * (i % 4))); break;
         default: rest[i % 16] |= static_cast<std::byte>(code << (i < 16 ? 0 : 4)); break;
       }
     }

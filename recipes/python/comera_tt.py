@@ -244,10 +244,10 @@ def _transformer_folder(folder):
 
 
 def _check_version(block, folder):
-    version, grids = block.get("version", 1), [
-        entry.get(part, "") for entry in block.get("tensors", {}).values() for part in ("base", "cores")]
+    version = block.get("version", 1)
     if version > 2:
-        raise ValueError(f"{folder}: format version {version} is newer than this file; use the comera_tt.py of that version")
+        raise ValueError(f"{folder}: format version {version} is newer than this file; use a newer comera_tt.py")
+    grids = [entry.get(part, "") for entry in block.get("tensors", {}).values() for part in ("base", "cores")]
     if version < 2 and any(grid.startswith("q3_0") for grid in grids):
         raise ValueError(f"{folder}: weights of 3 bits are stored in another order since version 2; "
                          "compress the dense model again")
@@ -273,7 +273,8 @@ def _read(folder):
 
 def _is_part(suffix):
     head, _, number = suffix.partition(".")
-    return suffix in ("order", "gauge", "base", "exact.ids", "exact.rows") or (head in ("tt", "rank") and number.isdigit())
+    return (suffix in ("order", "gauge", "base", "exact.ids", "exact.rows")
+            or (head in ("tt", "rank") and number.isdigit()))
 
 
 def _parts(name, tensors):

@@ -78,8 +78,7 @@ class CodeLanes {
     else if constexpr (grid == Grid::q2_0)
       return {_mm512_permutexvar_ps(chosen_, table<k>())};
     else
-      return {
-          _mm512_permutexvar_ps(k == 0 ? chosen_ : _mm512_srli_epi32(chosen_, has_nibbles(grid) ? 4 : 3), table<k>())};
+      return {_mm512_permutexvar_ps(k == 0 ? chosen_ : _mm512_srli_epi32(chosen_, bits_of_code(grid)), table<k>())};
   }
 
  private:
@@ -137,7 +136,7 @@ class CodeLanes {
   }
 
  private:
-  static constexpr int bits = 8 * bytes_of_codes(grid) / grid_block;
+  static constexpr int bits = bits_of_code(grid);
 
   __m256i words_;
 };
