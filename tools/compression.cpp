@@ -34,7 +34,7 @@ void check_plan(const OptionValues& values) {
   if (!values.given("plan")) return;
   const std::vector<std::string> beside =
       given_of(values, {"layer", "form", "order", "bits", "group", "gauge", "uniform", "floor", "allow-slower",
-                        "exact-rows", "exclude", "corrections"});
+                        "exact-rows", "exclude"});
   if (!beside.empty())
     fail_input("[tensorize] --plan {}: the plan defines every layer completely; edit it, or leave out {}",
                values.text("plan"), join(beside, ", "));
@@ -144,9 +144,13 @@ compress::Settings compression_settings(const OptionValues& values) {
   settings.made_for = made_for(values);
   settings.grids = grids_of(values, settings.made_for);
   settings.sweeps = static_cast<int>(values.integer("sweeps"));
-  settings.corrections = values.flag("corrections");
-  settings.factors =
-      values.text("bits") == "auto" && settings.corrections && settings.made_for == compress::MadeFor::any;
+  const bool chosen = values.text("bits") == "auto";
+  settings.corrections = !chosen || values.flag("corrections");
+  settings.factors = chosen && settings.corrections && settings.made_for == compress::MadeFor::any;
+  if (!settings.grids.empty() && values.text("budget-of") == "onnx")
+    fail_input(
+        "[tensorize] --budget-of onnx counts a graph whose weights on grids are dense; leave it out (`comera export "
+        "--quantized` writes a graph as small as the folder)");
   if (!settings.grids.empty() && settings.form != PlannedForm::automatic)
     fail_input("[tensorize] --bits {}: weights on grids have no --form; give a form to some layers with --layer",
                values.text("bits"));
@@ -159,7 +163,7 @@ compress::Settings compression_settings(const OptionValues& values) {
   settings.gauge = values.flag("gauge");
   settings.uniform = values.flag("uniform");
   settings.allow_slower = values.flag("allow-slower");
-  settings.exact_rows = values.integer("exact-rows");
+  if (values.given("exact-rows")) settings.exact_rows = values.integer("exact-rows");
   settings.floor = values.real("floor");
   settings.again = values.flag("again");
   settings.sequential = values.flag("sequential");

@@ -145,6 +145,7 @@ int OnnxJob::run(const std::function<int()>& work) const {
 void OnnxJob::settle(compress::Settings& settings) {
   settings.model = source_->folder();
   settings.output = join_path(work_, "chains");
+  settings.made_for = compress::MadeFor::graph;
   settings.final_file = std::make_shared<exporting::RewrittenGraph>(source_);
   settings.format = {.name = "ONNX file", .weight_ending = "", .folder = false};
   // the folder has no config.json with an architecture

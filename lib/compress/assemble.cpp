@@ -57,10 +57,15 @@ Shards shards_of(const io::ModelFolder& folder, const std::vector<CutLayer>& lay
 }
 
 // Layers in the certificate of a model that already has chains and is compressed again.
-std::vector<Certificate::Layer> earlier_layers(const io::ModelFolder& folder) {
+// The certificate of a model that is tensorized already, without output errors: compressing more of the model changes
+// the inputs of these layers.
+Certificate earlier_certificate(const io::ModelFolder& folder) {
   const auto found = folder.metadata().find(certificate_key);
-  return found == folder.metadata().end() ? std::vector<Certificate::Layer>()
-                                          : parse_certificate(found->second, folder.path()).layers;
+  if (found == folder.metadata().end()) return {};
+  Certificate certificate = parse_certificate(found->second, folder.path());
+  for (Certificate::Layer& layer : certificate.layers)
+    layer.earlier = true, layer.output_error = layer.direction_error = std::nullopt;
+  return certificate;
 }
 
 io::Metadata metadata_with(std::string certificate) {
@@ -158,10 +163,11 @@ class Vectors {
 std::uint64_t WeightsFiles::bytes(const std::vector<LayerJob>& jobs, std::size_t size) const {
   const std::vector<CutLayer> layers = cut_layers(jobs, size);
   std::vector<std::string> names;
-  for (const Certificate::Layer& layer : earlier_layers(folder_)) names.push_back(layer.name);
+  const Certificate earlier = earlier_certificate(folder_);
+  for (const Certificate::Layer& layer : earlier.layers) names.push_back(layer.name);
   for (const CutLayer& layer : layers) names.push_back(layer.job->candidate.name);
-  return io::weights_bytes(shards_of(folder_, layers),
-                           metadata_with(widest_certificate(names, calibration_, refined_)));
+  return io::weights_bytes(shards_of(folder_, layers), metadata_with(widest_certificate(
+                                                           names, calibration_, refined_ || !earlier.refined.empty())));
 }
 
 // Two entries in the header.
@@ -180,8 +186,9 @@ io::CopiedFiles assemble(const std::vector<LayerJob>& jobs, std::size_t size, co
   make_folders(place);
   Certificate certificate = certificate_of(outcomes_at(jobs, size), calibration);
   const Vectors vectors(dense.vectors);
-  certificate.refined = vectors.hash();
-  for (const Certificate::Layer& layer : earlier_layers(folder)) certificate.layers.push_back(layer);
+  const Certificate earlier = earlier_certificate(folder);
+  certificate.refined = earlier.refined.empty() ? vectors.hash() : earlier.refined;
+  for (const Certificate::Layer& layer : earlier.layers) certificate.layers.push_back(layer);
   LayerFiles layer_files(layers);
   const Shards shards = shards_of(folder, layers);
   std::int64_t tensors = 0;

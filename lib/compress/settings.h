@@ -26,10 +26,10 @@ struct Goal {
   bool needs_losses() const { return !rank && plan_file.empty(); }
 };
 
-// The format that the result is for. GGUF has no chains, no grids of 2 and 3 bits, and whole blocks alone; ONNX graphs
-// store 2 and 3 bits in 4; a folder for transformers (hf) has no chains: weights on grids become dense, their
-// corrections an adapter of PEFT.
-enum class MadeFor : std::uint8_t { any, gguf, onnx, hf };
+// The format that the result is for. A graph that was read from an ONNX file keeps floating-point numbers. GGUF has no
+// chains, no grids of 2 and 3 bits, and whole blocks alone; ONNX graphs store 2 and 3 bits in 4; a folder for
+// transformers (hf) has no chains: weights on grids become dense, their corrections an adapter of PEFT.
+enum class MadeFor : std::uint8_t { any, gguf, onnx, hf, graph };
 
 // Training of each block after its layers are fitted (lib/compress/refine).
 struct Refinement {
@@ -64,13 +64,14 @@ struct Settings {
   std::vector<LayerRule> rules;
   io::Reading reading = {};  // of the model, for the `comera` block
   bool gauge = true;
-  bool uniform = false;         // every layer gets the same share of its bytes, in place of water-filling
-  bool allow_slower = false;    // allows ranks at which two products take longer than the dense one
-  double floor = 0.5;           // every layer gets at least this share of its uniform rank
-  bool again = false;           // the model already has chains; they stay as they are
-  std::int64_t exact_rows = 0;  // number of exact rows of every table; needs calibration
-  bool sequential = true;       // calibration runs with the compressed layers so far and corrects their error
-  Refinement refinement;        // with `sequential`
+  bool uniform = false;       // every layer gets the same share of its bytes, in place of water-filling
+  bool allow_slower = false;  // allows ranks at which two products take longer than the dense one
+  double floor = 0.5;         // every layer gets at least this share of its uniform rank
+  bool again = false;         // the model already has chains; they stay as they are
+  // Number of exact rows of every table; needs calibration. Nothing: as many as pay beside `grids` and a size, else 0.
+  std::optional<std::int64_t> exact_rows;
+  bool sequential = true;  // calibration runs with the compressed layers so far and corrects their error
+  Refinement refinement;   // with `sequential`
   // The file that is made from the written folder, and that reports refer to. Null: the weights files of the folder.
   std::shared_ptr<const CountedFile> final_file;
   OutputFormat format;  // of that file

@@ -40,9 +40,9 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
   std::string text =
       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", io::format_version, fingerprint(folder), name_of(s.form),
                   s.order.value_or(0), s.table_order, s.gauge, s.uniform, s.allow_slower, s.floor, s.again,
-                  s.sequential, s.exact_rows, join(s.choice.include, ","), join(s.choice.exclude, ","));
+                  s.sequential, s.exact_rows.value_or(-1), join(s.choice.include, ","), join(s.choice.exclude, ","));
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
-  text += fmt::format(" {} {} {}", s.sweeps, s.corrections, s.factors);
+  text += fmt::format(" {} {} {} {}", s.sweeps, s.corrections, s.factors, static_cast<int>(s.made_for));
   if (s.refinement.on())
     text += fmt::format(" refine {} {} {}", static_cast<int>(s.refinement.when), s.refinement.steps, s.refinement.rate);
   for (const quant::Grid grid : s.grids) text += fmt::format(" {}", quant::name_of(grid));
@@ -52,8 +52,7 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
   for (const auto& file : {s.final_file, s.goal.counted})
     if (file) text += fmt::format(" {}", file->dense_bytes());
   if (moments)
-    text += fmt::format(" {} {} {} {}", moments->info().hash, moments->info().tokens, moments->info().all_tokens(),
-                        moments->info().clips_tokens);
+    text += fmt::format(" {} {} {}", moments->info().hash, moments->info().sequences, moments->info().clips_tokens);
   return hash_text(text) + "\n";
 }
 
@@ -61,7 +60,7 @@ LayerErrors errors_of(const std::vector<double>& errors) {
   LayerErrors all{std::ssize(errors), 0, 0};
   for (const double error : errors) {
     all.mean += error / static_cast<double>(errors.size());
-    all.worst = std::max(all.worst, error);
+    if (!(error <= all.worst)) all.worst = error;  // NaN too
   }
   return all;
 }
@@ -112,11 +111,11 @@ Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique
 Tensorizer::~Tensorizer() = default;
 
 void Tensorizer::check_input() {
-  if (settings_.exact_rows > 0 && !moments_)
+  if (settings_.exact_rows.value_or(0) > 0 && !moments_)
     fail_input(
         "[tensorize] --exact-rows {}: exact rows are chosen by look-up counts of text; give text with --calibrate, or "
         "leave it out",
-        settings_.exact_rows);
+        *settings_.exact_rows);
   block_ = io::parse_comera_block(folder_.config(), folder_.config_path());
   io::describe(folder_);  // throws if cores belong to no chain
   if (block_ && !block_->chains.empty() && !settings_.again)

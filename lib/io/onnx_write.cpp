@@ -2,6 +2,8 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <exception>
+
 #include "lib/core/error.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/io/onnx.h"
@@ -17,15 +19,26 @@ constexpr std::size_t smallest_external = 1024;  // smaller tensors stay in the 
 class WriterStream final : public google::protobuf::io::CopyingOutputStream {
  public:
   WriterStream(FileWriter& writer, TaskProgress& task) : writer_(&writer), task_(&task) {}
+  // protobuf is not prepared for exceptions: while one unwinds its stream, it would write again.
   bool Write(const void* data, int bytes) override {
-    writer_->write(data, static_cast<std::size_t>(bytes));
-    task_->advance(bytes);
-    return true;
+    try {
+      writer_->write(data, static_cast<std::size_t>(bytes));
+      task_->advance(bytes);
+      return true;
+    } catch (...) {
+      failure_ = std::current_exception();
+      return false;
+    }
+  }
+
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
   }
 
  private:
   FileWriter* writer_;
   TaskProgress* task_;
+  std::exception_ptr failure_;
 };
 
 void write_message(const std::string& path, const onnx::ModelProto& model, TaskProgress& task) {
@@ -38,7 +51,9 @@ void write_message(const std::string& path, const onnx::ModelProto& model, TaskP
     coded.SetSerializationDeterministic(true);
     fine = model.SerializeToCodedStream(&coded);
   }
-  if (!adaptor.Flush() || !fine)
+  const bool flushed = adaptor.Flush();
+  stream.rethrow();
+  if (!flushed || !fine)
     fail_run("{}: the graph itself, without its weights, is beyond the 2 GiB of an ONNX message", path);
   file.commit();
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "lib/core/glob.h"
+
 namespace comera::io {
 namespace {
 
@@ -26,6 +28,10 @@ bool is_tied_by_default(const std::string& type, std::string_view table) {
 }  // namespace
 
 std::span<const Tie> known_ties() { return ties; }
+
+bool is_head_of_words(std::string_view name) {
+  return std::ranges::any_of(ties, [&](const Tie& tie) { return glob_match(tie.head, name); });
+}
 
 bool says_tied(const Json& config, std::string_view table) {
   const auto said = config.find("tie_word_embeddings");

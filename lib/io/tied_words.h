@@ -14,6 +14,9 @@ struct Tie {
 };
 std::span<const Tie> known_ties();
 
+// True if weights of this name, without ".weight", are decoders of words.
+bool is_head_of_words(std::string_view name);
+
 // tie_word_embeddings, or the default of the family: transformers 4 leaves the key out where it has that value.
 // `table`: a name or a glob of the word table.
 bool says_tied(const Json& config, std::string_view table);

@@ -133,7 +133,8 @@ Step best_step(Grid grid, std::span<const double> values, std::span<const double
     if (kernels::code_grid(grid) == Grid::q4_0)
       tries.add({rounded(-scale), 0});  // its codes reach farther below zero than above
   }
-  if (tries.count == 0) return {rounded(largest), 0};  // numbers of half precision have no finer step
+  constexpr float finest = 0x1p-24F;  // of half precision
+  if (tries.count == 0) return {grid == Grid::q4_1 ? static_cast<float>(rounded(largest)) : finest, 0};
   Step best;
   double best_loss = -1;
   const auto choose = [&] {

@@ -84,6 +84,14 @@ run_refused() {
   expect_no_file new
 }
 
+# The bytes of all tensors of a weights file, without the header, which has the time of the run.
+tensors_of() {
+  python3 -c "
+import hashlib, sys
+data = open(sys.argv[1], 'rb').read()
+print(hashlib.sha256(data[8 + int.from_bytes(data[:8], 'little'):]).hexdigest())" "$1"
+}
+
 # change_byte FILE PATTERN: another byte near the end of the first tensor whose name matches, a shell pattern.
 change_byte() {
   python3 - "$@" <<'CHANGE'

@@ -99,13 +99,25 @@ void require_error(const OptionValues& values, const std::vector<compress::Resul
   const double most = values.real("max-error");
   for (const compress::Result& result : results) {
     const double worst = result.errors().worst, unmeasured = result.unmeasured_errors().worst;
-    if (worst > most)
+    if (!(worst <= most))
       fail_run("[tensorize] --max-error {} is not met: the worst {} of {} is {:.4f}", most, report::error_name(result),
                result.output, worst);
-    if (unmeasured > most)
+    if (!(unmeasured <= most))
       fail_run("[tensorize] --max-error {} is not met: the worst weight error of {} in {} is {:.4f}", most,
                report::unmeasured_name(result), result.output, unmeasured);
   }
+}
+
+// Layers are measured in the dense model, and fitted after the compressed layers before them.
+void warn_of_tolerance(const OptionValues& values, const std::vector<compress::Result>& results) {
+  if (!values.given("tol")) return;
+  for (const compress::Result& result : results)
+    if (const double worst = result.errors().worst; !(worst <= values.real("tol")))
+      log_warning(
+          "[tensorize] {}: the largest error of a layer is {:.4f}, above --tol {:g}: ranks and bits are chosen "
+          "by errors in the dense model, and in the compressed one the layer has other inputs; use a smaller "
+          "--tol, and --max-error for a limit that holds",
+          result.output, worst, values.real("tol"));
 }
 
 Option rank_option() {
@@ -149,7 +161,8 @@ std::vector<Option> goal_options() {
           {.name = "tol",
            .type = OptionType::real,
            .group = "Size",
-           .help = "largest relative error of every layer",
+           .help = "largest relative error of every layer, with --calibrate in the dense model (--max-error is a limit "
+                   "for the result)",
            .minimum = 0,
            .maximum = 1,
            .synonyms = {"tolerance", "epsilon", "error"}},
@@ -206,9 +219,8 @@ std::vector<Option> grid_options() {
        .type = OptionType::choice,
        .default_text = "none",
        .group = "Form",
-       .help = "store weights as numbers of so many bits, in groups that share a scale; with --calibrate by GPTQ and "
-               "with low-rank corrections; auto: bits and ranks of every layer, or low-rank or TT form, by --ratio or "
-               "--budget",
+       .help = "store weights as numbers of so many bits, in groups that share a scale; with --calibrate by GPTQ, and "
+               "with a size low-rank corrections beside them; auto: bits of every layer, by --ratio or --budget",
        .choices = {"none", "auto", "2", "3", "4", "8"},
        .synonyms = {"quantize", "quantise", "quant", "wbits"}},
       {.name = "group",
@@ -235,10 +247,9 @@ std::vector<Option> grid_options() {
        .maximum = 1000},
       {.name = "corrections",
        .type = OptionType::flag,
-       .default_text = "true",
        .group = "Form",
-       .help = "with --bits, --calibrate and a size: weights may get a low-rank correction beside their numbers, "
-               "with --bits auto low-rank or TT form in place of them"}};
+       .help = "with --bits auto and --calibrate: weights may also get a low-rank correction beside their numbers, or "
+               "low-rank or TT form in place of them"}};
 }
 
 std::vector<Option> form_options() {
@@ -350,11 +361,11 @@ OptionTable tensorize_table() {
   table.synonyms({"compress", "quantize", "quantise", "shrink", "prune", "decompose", "factorize", "factorise",
                   "tensorise", "convert", "svd"});
   table.common({"ratio", "budget", "tol", "calibrate", "form", "include", "exclude", "max-error", "dry-run", "output"});
-  table.only_with({"bits=auto|2|3|4|8", "plan"}, {"sweeps", "corrections"})
+  table.only_with({"bits=auto|2|3|4|8", "plan", "layer"}, {"sweeps"})
+      .only_with({"bits=auto"}, {"corrections"})
       .only_with({"calibrate"}, {"calibrate-tokens", "calibrate-length", "text", "sequential", "clip-tokens",
                                  "refine-steps", "refine-lr", "chat", "data-format", "sweeps", "corrections"})
       .only_with({"refine=auto|always"}, {"refine-steps", "refine-lr"})
-      .only_with({"ratio", "budget", "tol"}, {"corrections"})
       .only_with({"bits=none", "layer"}, {"order", "gauge", "allow-slower"})
       .only_with({"form=tt|ttm", "calibrate", "layer"}, {"order"})  // form auto without text: low-rank pairs
       .only_with({"form=auto|tt|ttm", "layer"}, {"order"})
@@ -384,6 +395,7 @@ int run_with(const OptionValues& values, compress::Tensorizer& tensorizer,
   finish(results);
   for (const compress::Result& result : results) write_reports(result);
   print_results(values, results);
+  warn_of_tolerance(values, results);
   require_error(values, results);
   check_stop();  // a signal may have come while the cost was measured
   return 0;

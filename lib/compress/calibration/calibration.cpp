@@ -62,6 +62,7 @@ class Calibration final : public InputMoments {
     batches_ = batches_of(sequences, common);
     info_.files = files;
     info_.clips_tokens = settings.clips_tokens;
+    info_.sequences = hash_of_tokens(sequences);
     info_.hash = data::hash_files(files);
     // Other columns of the same file are a different text, so they change the hash.
     if (!settings.columns.empty() || settings.format || settings.chat)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/hash.h"
 #include "lib/core/terminal/stop.h"
 #include "lib/core/terminal/task_progress.h"
 #include "lib/data/files/text_reader.h"
@@ -70,6 +71,16 @@ std::vector<TextBatch> batches_of(const std::vector<Sequence>& sequences, const 
     first = last;
   }
   return batches;
+}
+
+std::string hash_of_tokens(const std::vector<Sequence>& sequences) {
+  Hasher hasher;
+  for (const Sequence& sequence : sequences) {
+    const std::int64_t of_sequence[] = {static_cast<std::int64_t>(sequence.part), std::ssize(sequence.ids)};
+    hasher.update(of_sequence, sizeof of_sequence);
+    hasher.update(sequence.ids.data(), sequence.ids.size() * sizeof sequence.ids[0]);
+  }
+  return hasher.hex();
 }
 
 std::vector<Sequence> some_of(const std::vector<Sequence>& sequences, TextPart part, std::int64_t tokens) {

@@ -35,6 +35,7 @@ struct MomentsInfo {
   // In sums of fitted and choosing tokens. Judging tokens are never clipped, but an output error is relative to a
   // target that comes from the other sums. True for certificates without the field: their version clipped by default.
   bool clips_tokens = true;
+  std::string sequences = {};  // hash of the tokens; certificates do not have it
 
   std::int64_t& part(TextPart part) {
     return part == TextPart::fitted ? tokens : part == TextPart::choosing ? held_tokens : judged_tokens;

@@ -84,6 +84,7 @@ std::string to_text(const Certificate& certificate) {
                {"rel_error", six_digits(layer.rel_error)}};
     if (layer.output_error) entry["output_error"] = six_digits(*layer.output_error);
     if (layer.direction_error) entry["direction_error"] = six_digits(*layer.direction_error);
+    if (layer.earlier) entry["earlier"] = true;
     json["layers"].push_back(std::move(entry));
   }
   return json.dump();
@@ -126,6 +127,7 @@ Certificate parse_certificate(const std::string& text, const std::string& file) 
                              std::nullopt};
     if (entry.contains("output_error")) layer.output_error = value_of<double>(entry, "output_error", file);
     if (entry.contains("direction_error")) layer.direction_error = value_of<double>(entry, "direction_error", file);
+    layer.earlier = entry.contains("earlier") && value_of<bool>(entry, "earlier", file);
     certificate.layers.push_back(std::move(layer));
   }
   return certificate;

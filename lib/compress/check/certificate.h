@@ -23,6 +23,7 @@ struct Certificate {
     // tt::OutputErrors::direction: no unit vector of outputs has a larger error, relative to the norm of all outputs.
     // Empty for tables of look-ups, and in certificates of earlier versions.
     std::optional<double> direction_error;
+    bool earlier = false;  // of an earlier run of a model that --again compressed further
   };
   std::vector<Layer> layers;  // layers that are chains
   std::optional<MomentsInfo> calibration;

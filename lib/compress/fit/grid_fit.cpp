@@ -1,12 +1,14 @@
 #include "lib/compress/fit/grid_fit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "lib/compress/fit/decoder_fit.h"
 #include "lib/compress/fit/row_errors.h"
 #include "lib/compress/fit/stored_cores.h"
 #include "lib/compress/plan/exact_rows.h"
+#include "lib/core/error.h"
 #include "lib/tt/data_aware.h"
 
 namespace comera::compress {
@@ -14,7 +16,11 @@ namespace {
 
 using tt::Matrix;
 
-constexpr std::int64_t correction_ranks[] = {8, 16, 32, 48, 64, 96, 128};
+std::vector<std::int64_t> ranks_of_menu(const Candidate& candidate) {
+  std::vector<std::int64_t> ranks{8, 16, 32, 48, 64, 96, 128};
+  std::erase_if(ranks, [&](std::int64_t rank) { return rank > std::min(candidate.in(), candidate.out()) / 2; });
+  return ranks;
+}
 
 // Sum of the squared errors of a table: of its logits, or of its rows by their look-ups.
 double table_loss(const Matrix& table, const quant::Quantised& base, const Evidence& evidence,
@@ -27,6 +33,18 @@ double table_loss(const Matrix& table, const quant::Quantised& base, const Evide
 double norm_of(const Candidate& candidate, const Matrix& weight, const Evidence& evidence) {
   return evidence.inputs ? output_norm(candidate, weight, evidence.inputs->fit.moment)
                          : rows_lost(weight, nullptr, evidence.row_weights);
+}
+
+// The scales of groups are in half precision.
+void require_scales(const Candidate& candidate, const Matrix& weight) {
+  constexpr double most = 65504;
+  const auto beyond = std::ranges::find_if(weight.values, [](double number) { return !(std::abs(number) <= most); });
+  if (beyond != weight.values.end())
+    fail_input(
+        "[tensorize] {}: {:g} is beyond half precision, the type of the scales of numbers on a grid; let it stay "
+        "dense, "
+        "--layer '{}=form:dense'",
+        candidate.name, *beyond, candidate.name);
 }
 
 quant::Quantised on_grid(const Candidate& candidate, const Matrix& weight,
@@ -130,6 +148,7 @@ Matrix expand(const Candidate& candidate, const quant::Quantised& base) {
 
 GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evidence& evidence, const LayerPlan& first,
                    const MenuForms& forms) {
+  require_scales(candidate, weight);
   GridMenu menu;
   menu.norm = norm_of(candidate, weight, evidence);
   const std::optional<quant::LinearFit> inputs = fit_of(evidence, 0);
@@ -148,14 +167,14 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
       continue;
     }
     const bool corrected = evidence.inputs && (forms.corrections || first.rank != 0);
+    const std::vector<std::int64_t> ranks = first.rank != 0 ? std::vector{first.rank} : ranks_of_menu(candidate);
     const Losses losses = linear_losses(weight, quant::expand_linear(base), evidence, corrected);
     const double plain = losses.plain;
-    if (first.rank == 0) menu.choices.push_back({plan, plain});
-    for (const std::int64_t rank : correction_ranks) {
-      plan.rank = rank;
-      if (!corrected || rank > std::min(candidate.in(), candidate.out()) / 2) continue;
-      if (first.rank != 0 && rank != first.rank) continue;
-      menu.choices.push_back({plan, losses.corrected[static_cast<std::size_t>(rank)]});
+    plan.rank = 0;
+    if (first.rank == 0 || !corrected) menu.choices.push_back({plan, plain});  // no text reaches it: no correction
+    for (std::size_t r = 0; corrected && r < ranks.size(); ++r) {
+      plan.rank = ranks[r];
+      menu.choices.push_back({plan, losses.corrected[static_cast<std::size_t>(ranks[r])]});
     }
     if (probes) menu.probed.push_back({shared, plain});
   }
@@ -165,6 +184,7 @@ GridMenu grid_menu(const Candidate& candidate, const Matrix& weight, const Evide
 }
 
 GridFit fit_on_grid(const Candidate& candidate, const Matrix& target, const Evidence& evidence, const LayerPlan& plan) {
+  require_scales(candidate, target);
   GridFit fit{{}, no_correction(candidate), {}, {}};
   if (plan.layout.exact_rows > 0)
     set_exact_rows(fit.correction, target, most_frequent_rows(evidence.row_weights, plan.layout.exact_rows));

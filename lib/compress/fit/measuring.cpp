@@ -50,7 +50,8 @@ tt::LossCurve curve_of(const LayerPlan& plan, const Candidate& candidate, std::v
 }
 
 void add_curve(LayerJob& job, std::vector<double> losses, const Request& request) {
-  const LayerPlan& first = *job.first;
+  LayerPlan first = *job.first;
+  if (request.settings.goal.counted) first.cores.reset();  // graphs have floating-point cores
   tt::LossCurve& curve =
       job.curve.emplace(curve_of(first, job.candidate, std::move(losses), request.settings.allow_slower));
   const io::StoredType type = job.candidate.type;

@@ -87,11 +87,13 @@ class Allotting {
       const bool ruled = plan.rank > 0;
       if (!ruled) plan.rank = std::min(rank, std::min(candidate.in(), candidate.out()));
       if (plan.form == PlannedForm::grid) {
+        if (candidate.table || !request_.calibrated()) plan.rank = 0;  // corrections are fitted to inputs
         const bool larger = !ruled && planned_bytes(plan, candidate) >= candidate.bytes();
         settle(*job, {larger, plan.rank, 0, 0});
         if (larger && plan.layout.exact_rows == 0)
           job->sizes[size_].plan.reason =
-              fmt::format("with a correction of rank {} it would be larger than dense {} x {}", plan.rank,
+              fmt::format("{} it would be larger than dense {} x {}",
+                          plan.rank == 0 ? "on this grid" : fmt::format("with a correction of rank {}", plan.rank),
                           candidate.in(), candidate.out());
         continue;
       }

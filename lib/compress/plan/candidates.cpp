@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/terminal/log.h"
+#include "lib/io/chain_parts.h"
 #include "lib/io/tied_words.h"
 #include "models/dlrm/dlrm_config.h"
 
@@ -102,7 +104,27 @@ void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
   }
 }
 
-// A tied head is written with its table.
+// A copy of its table, which it is written with.
+bool is_tied_head(const io::ModelFolder& folder, const std::string& name) {
+  return std::ranges::any_of(io::known_ties(), [&](const io::Tie& tie) {
+    return glob_match(tie.head, name) &&
+           std::ranges::any_of(folder.entries(), [&](const io::ModelFolder::Entry& entry) {
+             const std::string table = without_suffix(entry.tensor.name);
+             return glob_match(tie.table, table) && is_matrix(entry.tensor) && io::says_tied(folder.config(), table);
+           });
+  });
+}
+
+// Cores, grids, diagonals and exact rows of weights that are compressed already.
+std::set<std::string> compressed_parts(const io::ModelFolder& folder) {
+  std::set<std::string> parts;
+  if (const auto block = io::parse_comera_block(folder.config(), folder.config_path()))
+    for (const io::ChainSpec& chain : block->chains)
+      for (const io::ChainPart& part : io::parts_of(chain)) parts.insert(part.name);
+  return parts;
+}
+
+// The decoder of words of a model whose decoder is not its word table.
 bool is_untied_head(const io::ModelFolder& folder, const Architecture* architecture, const std::string& name) {
   return architecture && matches(architecture->heads, name) && !io::says_tied(folder.config(), "embed_tokens");
 }
@@ -152,11 +174,12 @@ std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choi
   const char* lister = choice.tables ? "--dry-run without it" : "`comera inspect`";
   check_patterns(folder, choice.include, "--include", lister);
   check_patterns(folder, choice.exclude, "--exclude", lister);
+  const std::set<std::string> parts = compressed_parts(folder);
   std::vector<Candidate> candidates;
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     const std::string name = without_suffix(entry.tensor.name);
-    if (!is_matrix(entry.tensor) || matches(choice.exclude, name) ||
-        (choice.include.empty() && !entry.tensor.name.ends_with(".weight")))
+    if (!is_matrix(entry.tensor) || matches(choice.exclude, name) || parts.contains(entry.tensor.name) ||
+        is_tied_head(folder, name) || (choice.include.empty() && !entry.tensor.name.ends_with(".weight")))
       continue;
     const bool head = is_untied_head(folder, architecture, name);
     const bool known_table = architecture ? matches(architecture->tables, name) : looks_like_table(name);

@@ -30,7 +30,7 @@ std::int64_t used_rows(const std::vector<double>& row_weights) {
 std::vector<std::int64_t> exact_row_choices(const LayerPlan& first, const std::vector<double>& row_weights) {
   if (first.layout.exact_rows > 0) return {first.layout.exact_rows};
   std::vector<std::int64_t> choices{0};
-  if (!first.exact_of_all) return choices;  // a rule gave 0
+  if (!first.exact_of_all) return choices;  // 0 was given
   const std::int64_t most = std::min(used_rows(row_weights), (std::ssize(row_weights) - 1) / 4);
   for (const std::int64_t count : {256, 1024, 4096})
     if (count <= most) choices.push_back(count);

@@ -47,7 +47,10 @@ FileShape sizes_at(const Json& json, const char* key, const std::string& where) 
 // Reads either "rank", one rank for the middle bond (ttm: for every bond), or "ranks", the rank of every bond.
 void read_ranks(const Json& json, LayerPlan& plan, const std::string& where) {
   if (!json.contains("ranks")) {
-    plan.rank = sizes_at(Json{{"rank", {json.contains("rank") ? json["rank"] : Json()}}}, "rank", where)[0];
+    const auto rank = json.find("rank");
+    const bool good = rank != json.end() && rank->is_number_integer() && *rank >= 1 && *rank <= (std::int64_t{1} << 40);
+    if (!good) fail_input("{}: \"rank\" must be a whole number from 1", where);
+    plan.rank = rank->get<std::int64_t>();
     return;
   }
   if (!has_modes(plan.form))

@@ -57,7 +57,7 @@ bool has_whole_blocks(const Candidate& candidate) {
 }
 
 // Parts of a rule that the form of the layer does not have.
-void require_use(const LayerRule& rule, const LayerPlan& plan, bool calibrated) {
+void require_use(const LayerRule& rule, const LayerPlan& plan, const Candidate& candidate, bool calibrated) {
   if (!rule.in_modes.empty() && !has_modes(plan.form))
     fail_input("[tensorize] --layer '{}': {} has form {}, which has no modes; add form:tt (of a table: form:ttm)",
                rule.text, printable(plan.name), name_of(plan.form));
@@ -66,6 +66,12 @@ void require_use(const LayerRule& rule, const LayerPlan& plan, bool calibrated) 
         "[tensorize] --layer '{}': a rank beside bits is that of a correction, which is fitted to text; add "
         "--calibrate TEXT, or form:lowrank",
         rule.text);
+  if (rule.rank && *rule.rank > 0 && plan.form == PlannedForm::grid && candidate.table)
+    fail_input(
+        "[tensorize] --layer '{}': {} is a table on a grid, and corrections are for linear layers; use form:lowrank, "
+        "or "
+        "give the rank to other layers",
+        rule.text, printable(plan.name));
 }
 
 bool has_rule_of_cores(const Settings& settings, const Candidate& candidate) {
@@ -80,12 +86,15 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
   if (!settings.grids.empty()) plan.grid = settings.grids.front();
   plan.sweeps = settings.sweeps;
   plan.layout.gauge = settings.gauge;
-  if (candidate.table) plan.layout.exact_rows = settings.exact_rows, plan.exact_of_all = true;
+  if (candidate.table) {
+    plan.layout.exact_rows = settings.exact_rows.value_or(0);
+    plan.exact_of_all = settings.exact_rows != 0;
+  }
   if (is_other_kind(settings.form, candidate)) plan.form = candidate.table ? PlannedForm::ttm : PlannedForm::tt;
   for (std::size_t i = 0; i < settings.rules.size(); ++i)
     if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
   for (const LayerRule& rule : settings.rules)
-    if (matches({rule.pattern}, candidate.name)) require_use(rule, plan, calibrated);
+    if (matches({rule.pattern}, candidate.name)) require_use(rule, plan, candidate, calibrated);
   // Corrections of 8 bits have half of the bytes of half precision, and the same error of the layer to a thousandth.
   if (plan.form == PlannedForm::grid && settings.made_for == MadeFor::any && !has_rule_of_cores(settings, candidate))
     plan.cores = quant::Grid::q8_0;
@@ -113,6 +122,14 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
 
 void require_storable(const LayerPlan& plan, const Candidate& candidate, MadeFor made_for, const std::string& where) {
   if (made_for == MadeFor::any || plan.form == PlannedForm::keep_dense) return;
+  if (made_for == MadeFor::graph) {
+    if (plan.cores || plan.form == PlannedForm::grid)
+      fail_input(
+          "{}: an ONNX graph that is tensorized keeps floating-point numbers; leave out its bits and cores, or "
+          "tensorize the model's folder and use `comera export --quantized`",
+          where);
+    return;
+  }
   const char* name = made_for == MadeFor::gguf ? "gguf" : made_for == MadeFor::hf ? "hf" : "onnx";
   if (plan.cores) fail_input("{}: --for {}: there the numbers of cores are floating-point; use cores:16", where, name);
   if (plan.form == PlannedForm::grid) {

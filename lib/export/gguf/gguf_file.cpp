@@ -30,7 +30,14 @@ using io::GgufType;
 using quant::Grid;
 
 // The numbers of general.file_type.
-enum FileType : std::uint32_t { all_f32 = 0, mostly_f16 = 1, mostly_q4_0 = 2, mostly_q4_1 = 3, mostly_q8_0 = 7 };
+enum FileType : std::uint32_t {
+  all_f32 = 0,
+  mostly_f16 = 1,
+  mostly_q4_0 = 2,
+  mostly_q4_1 = 3,
+  mostly_q8_0 = 7,
+  mostly_bf16 = 32
+};
 
 // A tensor of the file and what it is made of.
 struct Weight {
@@ -289,6 +296,7 @@ class Plan {
       case GgufType::Q4_1: return mostly_q4_1;
       case GgufType::Q8_0: return mostly_q8_0;
       case GgufType::F16: return mostly_f16;
+      case GgufType::BF16: return mostly_bf16;
       default: return all_f32;
     }
   }

@@ -89,6 +89,9 @@ of_words chosen | grep -q ', 256)' || fail "exact rows are chosen: $(of_words ch
 run "$COMERA" tensorize bert -o without "${auto[@]}" --layer '*word*=exact:0'
 expect_exit 0
 of_words without | grep -q ', 0)' || fail "a rule leaves them out: $(of_words without)"
+run "$COMERA" tensorize bert -o none "${auto[@]}" --exact-rows 0
+expect_exit 0
+of_words none | grep -q ', 0)' || fail "--exact-rows 0 leaves them out: $(of_words none)"
 
 # Refused with one line of message and no output.
 refused() {

@@ -45,12 +45,17 @@ expect_json "{l['form'] for l in d['layers'] if 'down_proj' in l['name']} == {'q
   and {l['form'] for l in d['layers'] if 'up_proj' in l['name']} == {'q4_0'}"
 
 # By budget the program chooses groups too.
-run "$COMERA" tensorize llama -o chosen --bits auto --ratio 9 "${text[@]}" --refine=never --no-corrections
+run "$COMERA" tensorize llama -o chosen --bits auto --ratio 9 "${text[@]}" --refine=never
 expect_exit 0
-run "$COMERA" tensorize llama -o fixed --bits auto --group 32 --ratio 9 "${text[@]}" --refine=never --no-corrections
+run "$COMERA" tensorize llama -o ranked --bits auto --ratio 9 "${text[@]}" --refine=never --corrections
+expect_exit 0
+run "$COMERA" tensorize llama -o fixed --bits auto --group 32 --ratio 9 "${text[@]}" --refine=never
 expect_exit 0
 run "$COMERA" inspect chosen --json
 expect_json "any(l['form'].endswith('g128') for l in d['layers'])"
+expect_json "all(l['form'].startswith('q') and 'lowrank' not in l['form'] for l in d['layers'] if 'proj' in l['name'])"
+run "$COMERA" inspect ranked --json
+expect_json "any('lowrank' in l['form'] for l in d['layers'])"
 run "$COMERA" inspect fixed --json
 expect_json "not any('g' in l['form'] for l in d['layers'] if l['form'].startswith('q'))"
 [ "$(bytes chosen)" -le $(($(bytes llama) / 9)) ] || fail "a ninth of the bytes"

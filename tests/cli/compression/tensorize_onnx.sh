@@ -123,6 +123,11 @@ for options in '--budget 100' '--ratio 2 --include none'; do
   run "$COMERA" tensorize model.onnx -o other.onnx $options
   expect_refused ' model.onnx[:;]'
 done
+for options in '--bits 4' '--bits auto --ratio 3' '--ratio 1.3 --layer *=cores:8'; do
+  # shellcheck disable=SC2086
+  run "$COMERA" tensorize model.onnx -o other.onnx $options
+  expect_refused 'keeps floating-point numbers; leave out its bits and cores'
+done
 run "$COMERA" inspect model.onnx
 expect_refused 'model.onnx: is an ONNX graph'
 

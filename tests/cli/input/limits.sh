@@ -50,6 +50,18 @@ code=$?
 expect_exit 1
 expect_err 'cannot write: File too large'
 
+# A graph that does not fit: a message, and nothing is left.
+python3 "$tests/../scripts/make_checkpoint.py" dense --layers 2 --hidden 256 --intermediate 512 --vocabulary 500 \
+  --heads 4 --architecture llama --shards 1 --type F32
+run "$COMERA" tensorize dense -o factors --ratio 2
+expect_exit 0
+last="export with ulimit -f"
+(ulimit -f 1000 && exec "$COMERA" export factors -o graph.onnx --form factors >.out 2>.err)
+code=$?
+expect_exit 1
+expect_err 'cannot write: File too large'
+[ -z "$(find . -maxdepth 1 -name '*graph.onnx*')" ] || fail "nothing is left of the graph"
+
 # Threads that do not start give an error message. The limit counts the processes of a user; root has no limit.
 run_limited() {
   last="$* with ulimit -u"

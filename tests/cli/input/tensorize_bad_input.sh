@@ -31,7 +31,7 @@ refused "query=modes:4x8|32': .*query has form auto, which has no modes; add for
   --layer '*query=modes:4x8|32'
 refused "query=rank:4': a rank beside bits is that of a correction" bert -o out --bits 4 --layer '*query=rank:4'
 refused 'no grid of --bits has an error within --tol 0.0001; 8 bits have the least' bert -o out --bits 4 --tol 0.0001
-refused 'sweeps has no effect without --bits auto[|]2[|]3[|]4[|]8 or --plan; add it' bert -o out --ratio 2 --sweeps 3
+refused 'sweeps has no effect without --bits auto[|]2[|]3[|]4[|]8 or --plan or --layer; add it' bert -o out --ratio 2 --sweeps 3
 refused 'calibrate-tokens has no effect without --calibrate; add it' bert -o out --ratio 2 --calibrate-tokens 100
 refused 'sweeps has no effect without --calibrate; add it' bert -o out --bits 4 --sweeps 3
 refused 'chat has no effect without --calibrate; add it' bert -o out --ratio 2 --chat
