@@ -56,7 +56,6 @@ Shards shards_of(const io::ModelFolder& folder, const std::vector<CutLayer>& lay
   return shards;
 }
 
-// Layers in the certificate of a model that already has chains and is compressed again.
 // The certificate of a model that is tensorized already, without output errors: compressing more of the model changes
 // the inputs of these layers.
 Certificate earlier_certificate(const io::ModelFolder& folder) {

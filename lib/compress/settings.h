@@ -26,9 +26,9 @@ struct Goal {
   bool needs_losses() const { return !rank && plan_file.empty(); }
 };
 
-// The format that the result is for. A graph that was read from an ONNX file keeps floating-point numbers. GGUF has no
-// chains, no grids of 2 and 3 bits, and whole blocks alone; ONNX graphs store 2 and 3 bits in 4; a folder for
-// transformers (hf) has no chains: weights on grids become dense, their corrections an adapter of PEFT.
+// The format that the result is for. GGUF has no chains, no grids of 2 and 3 bits, and whole blocks alone; ONNX graphs
+// store 2 and 3 bits in 4; a folder for transformers (hf) has no chains: weights on grids become dense, their
+// corrections an adapter of PEFT. graph: an ONNX graph that is rewritten, whose weights stay floating-point numbers.
 enum class MadeFor : std::uint8_t { any, gguf, onnx, hf, graph };
 
 // Training of each block after its layers are fitted (lib/compress/refine).

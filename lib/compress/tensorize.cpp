@@ -60,7 +60,7 @@ LayerErrors errors_of(const std::vector<double>& errors) {
   LayerErrors all{std::ssize(errors), 0, 0};
   for (const double error : errors) {
     all.mean += error / static_cast<double>(errors.size());
-    if (!(error <= all.worst)) all.worst = error;  // NaN too
+    all.worst = std::max(all.worst, error);
   }
   return all;
 }

@@ -6,3 +6,9 @@ for i in $(seq 120); do
   printf 'red round and green square %s and blue\n' "$([ $((i % 3)) = 0 ] && echo green || echo red)"
 done >text.txt
 text=(--calibrate text.txt --tokenizer vocab.txt --calibrate-tokens 800)
+# Words in any order: layers read inputs of full rank.
+python3 -c "
+import random
+random.seed(1)
+for _ in range(400): print(*random.choices('red green blue round square and'.split(), k=18))" >drawn.txt
+drawn=(--calibrate drawn.txt --tokenizer vocab.txt --calibrate-tokens 3000)

@@ -99,25 +99,25 @@ void require_error(const OptionValues& values, const std::vector<compress::Resul
   const double most = values.real("max-error");
   for (const compress::Result& result : results) {
     const double worst = result.errors().worst, unmeasured = result.unmeasured_errors().worst;
-    if (!(worst <= most))
+    if (worst > most)
       fail_run("[tensorize] --max-error {} is not met: the worst {} of {} is {:.4f}", most, report::error_name(result),
                result.output, worst);
-    if (!(unmeasured <= most))
+    if (unmeasured > most)
       fail_run("[tensorize] --max-error {} is not met: the worst weight error of {} in {} is {:.4f}", most,
                report::unmeasured_name(result), result.output, unmeasured);
   }
 }
 
-// Layers are measured in the dense model, and fitted after the compressed layers before them.
+// Ranks and bits are chosen by errors in the dense model. In the compressed one a layer has other inputs.
 void warn_of_tolerance(const OptionValues& values, const std::vector<compress::Result>& results) {
   if (!values.given("tol")) return;
+  const double tolerance = values.real("tol");
   for (const compress::Result& result : results)
-    if (const double worst = result.errors().worst; !(worst <= values.real("tol")))
+    if (const double worst = result.errors().worst; worst > tolerance)
       log_warning(
-          "[tensorize] {}: the largest error of a layer is {:.4f}, above --tol {:g}: ranks and bits are chosen "
-          "by errors in the dense model, and in the compressed one the layer has other inputs; use a smaller "
-          "--tol, and --max-error for a limit that holds",
-          result.output, worst, values.real("tol"));
+          "[tensorize] {}: the largest error of a layer is {:.4f}, above --tol {:g}, which was met in the dense model; "
+          "give a smaller --tol, or --max-error to fail above a limit",
+          result.output, worst, tolerance);
 }
 
 Option rank_option() {
@@ -161,8 +161,7 @@ std::vector<Option> goal_options() {
           {.name = "tol",
            .type = OptionType::real,
            .group = "Size",
-           .help = "largest relative error of every layer, with --calibrate in the dense model (--max-error is a limit "
-                   "for the result)",
+           .help = "largest relative error of every layer; with --calibrate as measured in the dense model",
            .minimum = 0,
            .maximum = 1,
            .synonyms = {"tolerance", "epsilon", "error"}},

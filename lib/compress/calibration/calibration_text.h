@@ -52,7 +52,7 @@ struct TextPlaces {
 // InputError: too few lines.
 std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Tokenizer& tokenizer,
                                      const TextAmount& amount, std::int64_t length);
-// The same for the same tokens in the same sequences and parts.
+// Equal for equal tokens in equal sequences and parts.
 std::string hash_of_tokens(const std::vector<Sequence>& sequences);
 // About so many tokens of a part, in whole sequences from everywhere in it.
 std::vector<Sequence> some_of(const std::vector<Sequence>& sequences, TextPart part, std::int64_t tokens);

@@ -131,9 +131,10 @@ class Verifier {
   // them, and all layers the refined biases and norms.
   void measure_outputs(std::map<std::string, tt::OutputErrors>& outputs) {
     const bool sequential = certificate_.calibration && certificate_.calibration->sequential;
+    // A decoder of words on a grid is replaced after its inputs are measured, as linear layers are.
     for (const auto& [name, chain] : chains_)
       if (sequential && chain.table() && !(chain.base && io::is_head_of_words(name)))
-        moments_->replace(name, expanded(chain));  // a decoder of words on a grid was fitted to its inputs, the last
+        moments_->replace(name, expanded(chain));
     for (const io::ModelFolder::Entry* vector : refined_)
       moments_->replace_vector(vector->tensor.name, compressed_.read_floats(vector->tensor.name, vector->tensor.shape));
     const auto dense = [&](const std::string& name) { return read_weight(dense_, candidate_of(chains_.at(name))); };

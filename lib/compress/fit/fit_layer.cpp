@@ -108,7 +108,7 @@ LayerOutcome fit_grid(const tt::Matrix& weight, const Evidence& evidence, const 
   measure_fit(candidate, weight, moved ? target : weight, std::move(fit), measured, outcome);
   if (!std::isfinite(outcome.rel_error))
     fail_input(
-        "[tensorize] {}: its numbers as {} are beyond half precision, the type of their scales; let it stay dense, "
+        "[tensorize] {}: as {} its scales are beyond half precision, their type; let it stay dense, "
         "--layer '{}=form:dense'",
         candidate.name, outcome.form, candidate.name);
   outcome.chain_hash = hash_of(stored);

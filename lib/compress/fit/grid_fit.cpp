@@ -41,7 +41,7 @@ void require_scales(const Candidate& candidate, const Matrix& weight) {
   const auto beyond = std::ranges::find_if(weight.values, [](double number) { return !(std::abs(number) <= most); });
   if (beyond != weight.values.end())
     fail_input(
-        "[tensorize] {}: {:g} is beyond half precision, the type of the scales of numbers on a grid; let it stay "
+        "[tensorize] {}: its number {:g} is beyond half precision, the type of the scales of a grid; let it stay "
         "dense, "
         "--layer '{}=form:dense'",
         candidate.name, *beyond, candidate.name);

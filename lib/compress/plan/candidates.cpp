@@ -104,7 +104,7 @@ void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
   }
 }
 
-// A copy of its table, which it is written with.
+// A decoder of words that is a copy of a table of the folder. What becomes of the table stands for both.
 bool is_tied_head(const io::ModelFolder& folder, const std::string& name) {
   return std::ranges::any_of(io::known_ties(), [&](const io::Tie& tie) {
     return glob_match(tie.head, name) &&
@@ -122,11 +122,6 @@ std::set<std::string> compressed_parts(const io::ModelFolder& folder) {
     for (const io::ChainSpec& chain : block->chains)
       for (const io::ChainPart& part : io::parts_of(chain)) parts.insert(part.name);
   return parts;
-}
-
-// The decoder of words of a model whose decoder is not its word table.
-bool is_untied_head(const io::ModelFolder& folder, const Architecture* architecture, const std::string& name) {
-  return architecture && matches(architecture->heads, name) && !io::says_tied(folder.config(), "embed_tokens");
 }
 
 // `lister`: the command that lists the names of the weights.
@@ -181,7 +176,7 @@ std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choi
     if (!is_matrix(entry.tensor) || matches(choice.exclude, name) || parts.contains(entry.tensor.name) ||
         is_tied_head(folder, name) || (choice.include.empty() && !entry.tensor.name.ends_with(".weight")))
       continue;
-    const bool head = is_untied_head(folder, architecture, name);
+    const bool head = architecture && matches(architecture->heads, name);
     const bool known_table = architecture ? matches(architecture->tables, name) : looks_like_table(name);
     const bool wanted = choice.include.empty()
                             ? known_table || matches(architecture->linear, name) || (head && choice.heads)

@@ -68,9 +68,8 @@ void require_use(const LayerRule& rule, const LayerPlan& plan, const Candidate& 
         rule.text);
   if (rule.rank && *rule.rank > 0 && plan.form == PlannedForm::grid && candidate.table)
     fail_input(
-        "[tensorize] --layer '{}': {} is a table on a grid, and corrections are for linear layers; use form:lowrank, "
-        "or "
-        "give the rank to other layers",
+        "[tensorize] --layer '{}': {} is a table on a grid, and corrections are for linear layers; leave its rank out, "
+        "or use form:lowrank",
         rule.text, printable(plan.name));
 }
 
@@ -125,8 +124,8 @@ void require_storable(const LayerPlan& plan, const Candidate& candidate, MadeFor
   if (made_for == MadeFor::graph) {
     if (plan.cores || plan.form == PlannedForm::grid)
       fail_input(
-          "{}: an ONNX graph that is tensorized keeps floating-point numbers; leave out its bits and cores, or "
-          "tensorize the model's folder and use `comera export --quantized`",
+          "{}: the weights of an ONNX graph stay floating-point numbers; leave out bits and cores, or tensorize the "
+          "model's folder and use `comera export --quantized`",
           where);
     return;
   }

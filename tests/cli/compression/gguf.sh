@@ -101,4 +101,19 @@ run "$COMERA" export bert -o x.gguf
 expect_exit 2
 expect_err 'is an encoder'
 expect_no_file x.gguf
+
+# general.file_type is the type of most matrices, by llama.cpp's numbers.
+while read -r type number; do
+  $make "typed-$type" --layers 2 --hidden 96 --intermediate 128 --vocabulary 100 --heads 4 --architecture llama --shards 1 \
+    --type "$type"
+  run "$COMERA" export "typed-$type" -o "$type.gguf"
+  expect_exit 0
+  run python3 -c "
+import struct, sys
+data, key = open('$type.gguf', 'rb').read(), b'general.file_type'
+print(struct.unpack_from('<II', data, data.index(key) + len(key)))"
+  expect_out "[(]4, ${number}[)]" # an unsigned number of 32 bits
+done <<<"F32 0
+F16 1
+BF16 32"
 finish

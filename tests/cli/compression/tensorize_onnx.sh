@@ -126,7 +126,7 @@ done
 for options in '--bits 4' '--bits auto --ratio 3' '--ratio 1.3 --layer *=cores:8'; do
   # shellcheck disable=SC2086
   run "$COMERA" tensorize model.onnx -o other.onnx $options
-  expect_refused 'keeps floating-point numbers; leave out its bits and cores'
+  expect_refused 'stay floating-point numbers; leave out bits and cores'
 done
 run "$COMERA" inspect model.onnx
 expect_refused 'model.onnx: is an ONNX graph'

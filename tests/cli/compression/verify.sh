@@ -111,14 +111,8 @@ layer['direction_error'] = 0.1"
 done
 
 # A decoder of words on a grid whose table stays dense: blocks are refined on the inputs of the dense model.
-python3 "$tests/../scripts/make_checkpoint.py" untied --layers 2 --hidden 96 --intermediate 128 --vocabulary 100 \
-  --heads 4 --architecture llama --shards 1 --type BF16
-printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
-python3 -c "
-import random
-random.seed(1)
-for _ in range(400): print(*random.choices('red green blue round square and'.split(), k=18))" >drawn.txt
-drawn=(--calibrate drawn.txt --tokenizer vocab.txt --calibrate-tokens 3000)
+. "$(dirname "$0")/../small_checkpoint.sh"
+$make untied --layers 2 --hidden 96 --intermediate 128 --vocabulary 100 --heads 4 --architecture llama --shards 1 --type BF16
 run "$COMERA" tensorize untied -o refined --bits 3 --exclude '*embed*' "${drawn[@]}" --refine --refine-steps 5
 expect_exit 0
 run "$COMERA" inspect refined --verify untied "${drawn[@]}"
